@@ -1,0 +1,20 @@
+# Kernel bodies are compiled once per feature level: src/backend/cpu/<name>_<level>.c gets that level's flags.
+# Kernel files go without the vectorisers, which spoil scale copies (docs/numerics.md).
+# SPDX-License-Identifier: MIT
+file(GLOB kernel_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cpu/*.c)
+set_source_files_properties(${kernel_files} PROPERTIES COMPILE_OPTIONS "-fno-tree-vectorize;-fno-tree-slp-vectorize")
+function(mica_level suffix)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cpu/*_${suffix}.c)
+  if(files)
+    set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "-fno-tree-vectorize;-fno-tree-slp-vectorize;${ARGN}")
+  endif()
+endfunction()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  mica_level(avx2 -mavx2 -mfma -mf16c -mbmi2)
+  mica_level(avxvnni -mavx2 -mfma -mf16c -mbmi2 -mavxvnni)
+  mica_level(avx512 -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512vl -mavx512dq)
+  mica_level(avx512vnni -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni)
+  mica_level(amx -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mamx-tile -mamx-int8)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  mica_level(neon -march=armv8.2-a+dotprod+fp16)
+endif()

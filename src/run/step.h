@@ -1,0 +1,75 @@
+/* step.h - what the engine asks of a model: one ragged step.
+ *
+ * The signature is the same for every architecture. A step is a flat list of tokens, each with its
+ * sequence and position; KV state lives in paged pools that the engine owns and the model reads and
+ * writes through block tables. The engine knows no architecture, the model no scheduling.
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef MICA_RUN_STEP_H
+#define MICA_RUN_STEP_H
+
+#include "base/fail.h"
+
+/* Tokens in one KV block, for every pool. Attention works in chunks of 4 blocks at absolute
+ * positions. */
+#define MICA__KV_BLOCK_TOKENS 16
+#define MICA__KV_MAX_POOLS    4
+
+typedef enum mica__kv_dtype {
+    MICA__KV_F32,
+    MICA__KV_BF16,
+    MICA__KV_F16,
+    MICA__KV_Q8,
+    MICA__KV_Q4,
+    MICA__N_KV_DTYPES
+} mica__kv_dtype;
+
+typedef enum mica__pool_kind {
+    MICA__POOL_FULL,   /* every earlier token is visible */
+    MICA__POOL_WINDOW, /* the last `window` tokens are visible; blocks wholly behind are dropped */
+    MICA__POOL_STATE   /* recurrent state: one slot a sequence */
+} mica__pool_kind;
+
+/* One KV pool: the layers of one kind. A block holds 16 tokens of all those layers. */
+typedef struct mica__pool_spec {
+    mica__pool_kind kind;
+    int64_t window;      /* MICA__POOL_WINDOW: a token sees positions (p - window, p] */
+    int64_t block_bytes; /* bytes of one block (of one slot, for state), any value > 0 */
+} mica__pool_spec;
+
+typedef struct mica__step {
+    int64_t n_tokens;      /* T >= 1 */
+    int64_t n_sequences;   /* S >= 1 */
+    int64_t n_rows;        /* R, may be 0 */
+    const int32_t *tokens; /* [T] */
+    const int32_t
+        *positions; /* [T] absolute, from 0; ascending within a sequence and without gaps */
+    const int32_t *sequence_of;                     /* [T] index into the tables below */
+    const int32_t *kv_length;                       /* [S] tokens in the cache after this step */
+    const int32_t *block_table[MICA__KV_MAX_POOLS]; /* [S, table_stride]; entry p / 16 is the block,
+                                                       -1 where dropped */
+    int64_t table_stride;
+    const int32_t *state_slot;  /* [S], NULL without a state pool */
+    const int32_t *logits_rows; /* [R] indices of tokens whose logits are wanted, ascending */
+    uint8_t
+        *pool_base[MICA__KV_MAX_POOLS]; /* block b of pool i is at pool_base[i] + b * block_bytes */
+    float *logits;                      /* [R, n_vocab], written by the model */
+} mica__step;
+
+/* A model as the engine sees it. */
+typedef struct mica__stepper {
+    void *model;
+    int64_t n_vocab;
+    int64_t context_length; /* positions the model knows */
+    int64_t max_tokens;     /* most tokens in one step */
+    int64_t max_sequences;  /* most sequences in one step */
+    int n_pools;
+    mica__pool_spec pools[MICA__KV_MAX_POOLS];
+
+    /* Runs one step. On failure (MICA_E_MEMORY, MICA_E_CANCELLED...) the cache content of the
+     * step's tokens is undefined, everything else is as before, and the same step may be tried
+     * again. */
+    mica_status (*run)(void *model, const mica__step *step);
+} mica__stepper;
+
+#endif

@@ -11,8 +11,20 @@
 
 #include "base/alloc.h"
 
-#define MICA__WORKERS_MAX         1024
+#define MICA__WORKERS_MAX 1024
+
+/* The C library puts a thread's thread-local variables on its stack; ThreadSanitizer has nearly a
+ * megabyte of them. */
+#if defined(__SANITIZE_THREAD__)
+#define MICA__WORKERS_STACK_BYTES ((int64_t)2560 << 10)
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MICA__WORKERS_STACK_BYTES ((int64_t)2560 << 10)
+#endif
+#endif
+#if !defined(MICA__WORKERS_STACK_BYTES)
 #define MICA__WORKERS_STACK_BYTES ((int64_t)512 << 10)
+#endif
 
 typedef struct mica__workers mica__workers;
 

@@ -226,6 +226,7 @@ static void a_refused_thread_leaves_nothing_behind(void **state)
     const int64_t before = held_by_threads();
     int64_t n = 1;
     for (;; n++) {
+        assert_true(n < 100);
         mica__workers *workers;
         mica__fault_after(n, false);
         const mica_status status = mica__workers_new(7, &workers);
@@ -252,13 +253,13 @@ static void stacks_are_counted_and_limited(void **state)
     assert_true(alone - before < 4096);
     mica_memory_usage usage;
     mica_memory_read(&usage);
-    mica_set_memory_limit(usage.active + 3 * (512 << 10), false);
+    mica_set_memory_limit(usage.active + 3 * MICA__WORKERS_STACK_BYTES, false);
     assert_status(mica__workers_new(4, &four), MICA_E_MEMORY); /* no room for the guard pages */
     assert_int_equal(held_by_threads(), alone);
     mica_set_memory_limit(0, false);
     assert_ok(mica__workers_new(4, &four));
-    assert_true(held_by_threads() - alone >= 3 * (512 << 10));
-    assert_true(held_by_threads() - alone < 4 * (512 << 10));
+    assert_true(held_by_threads() - alone >= 3 * MICA__WORKERS_STACK_BYTES);
+    assert_true(held_by_threads() - alone < 4 * MICA__WORKERS_STACK_BYTES);
     mica__workers_free(four);
     mica__workers_free(one);
     assert_int_equal(held_by_threads(), before);

@@ -13,6 +13,7 @@
  */
 #include "base/workers.h"
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 
 #include <assert.h>
@@ -20,7 +21,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -112,8 +112,8 @@ static void advance(signal_counter *signal)
 static int spins_for(int n_workers)
 {
     enum { SAMPLES = 5, ROUNDS = 128 };
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && n_workers > CPU_COUNT(&allowed))
+    int processors;
+    if (mica__cpu_quota(NULL, &processors) != MICA_OK || n_workers > processors)
         return 0; /* whoever spins keeps another worker from its CPU */
     int64_t best = INT64_MAX;
     for (int i = 0; i < SAMPLES; i++) {

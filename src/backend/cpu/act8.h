@@ -15,9 +15,10 @@ static inline float *mica__act8_scales(uint8_t *row, int64_t k)
     return (float *)(void *)(row + mica__act8_codes_bytes(k));
 }
 
-static inline int32_t *mica__act8_sums(uint8_t *row, int64_t k, int64_t group)
+/* [k / 32][2] */
+static inline int16_t *mica__act8_sums(uint8_t *row, int64_t k, int64_t group)
 {
-    return (int32_t *)(void *)(row + mica__act8_codes_bytes(k) + mica__act8_scales_bytes(k, group));
+    return (int16_t *)(void *)(row + mica__act8_codes_bytes(k) + mica__act8_scales_bytes(k, group));
 }
 
 #endif

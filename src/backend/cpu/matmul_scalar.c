@@ -46,11 +46,11 @@ static void quantize_row(const float *x, int64_t k, int64_t group, uint8_t *row)
     memset(row, 0, (size_t)mica__act8_row_bytes(k, group));
     int8_t *codes = (int8_t *)row;
     float *scales = mica__act8_scales(row, k);
-    int32_t *sums = mica__act8_sums(row, k, group);
+    int16_t *sums = mica__act8_sums(row, k, group);
     for (int64_t g = 0; g < k / group; g++)
         quantize_group(x + g * group, group, codes + g * group, &scales[g]);
     for (int64_t i = 0; i < k; i++)
-        sums[i / 32] += codes[i];
+        sums[i / 16] = (int16_t)(sums[i / 16] + codes[i]);
 }
 
 static void dequantize(const mica__qweight *w, int64_t row, int64_t k0, int64_t n, float *out)
@@ -76,13 +76,16 @@ static int32_t sum_of(const int8_t *a, int64_t n)
     return sum;
 }
 
-/* What a group adds to the accumulator, before the activations' scale. */
+/* What a group adds to the accumulator, before the activations' scale. fma(.., +0) is a product
+ * whose zero is +0. */
 static float group_term(const mica__qweight *w, const mica__qgroup *g, const int8_t *a)
 {
     if (w->form == MICA__FORM_SCALE)
-        return g->d * (float)dot(g->code, a, w->group);
-    if (w->form == MICA__FORM_BIAS)
-        return fmaf(g->m, (float)sum_of(a, w->group), g->d * (float)dot(g->code, a, w->group));
+        return fmaf(g->d, (float)dot(g->code, a, w->group), 0.0f);
+    if (w->form == MICA__FORM_BIAS) {
+        const float t = fmaf(g->d, (float)dot(g->code, a, w->group), 0.0f);
+        return fmaf(g->m, (float)sum_of(a, w->group), t);
+    }
     int32_t s = 0, m = 0;
     for (int i = 0; i < 256 / w->sub; i++) {
         s += g->scale[i] * dot(g->code + i * w->sub, a + i * w->sub, w->sub);
@@ -90,7 +93,7 @@ static float group_term(const mica__qweight *w, const mica__qgroup *g, const int
             m += g->min[i] * sum_of(a + i * w->sub, w->sub);
     }
     if (w->form == MICA__FORM_SUPER)
-        return g->d * (float)s;
+        return fmaf(g->d, (float)s, 0.0f);
     const float minima = g->m * (float)m;
     return fmaf(g->d, (float)s, -minima);
 }

@@ -191,7 +191,8 @@ static void a_q4_0_block_gives_the_sum_worked_out_by_hand(void **state)
     /* amax 127: scale 1, 63.5 is a tie and goes to 64. */
     assert_int_equal(((int8_t *)rows)[0], 127);
     assert_int_equal(((int8_t *)rows)[16], 64);
-    assert_int_equal(mica__act8_sums(rows, 32, 32)[0], 16 * 127 + 16 * 64);
+    assert_int_equal(mica__act8_sums(rows, 32, 32)[0], 16 * 127);
+    assert_int_equal(mica__act8_sums(rows, 32, 32)[1], 16 * 64);
     assert_ok(
         product(&mica__kernel_qmatmul_i8, &w, rows, MICA_U8, 1, mica__act8_row_bytes(32, 32), &y));
     assert_true(y == 0.5f * (16 * 127 * 1 + 16 * 64 * -2));

@@ -11,7 +11,7 @@ const mica__matmul_level *mica__matmul_level_for(const mica__cpu *cpu)
     if (!cpu)
         cpu = mica__cpu_host();
 #if defined(__x86_64__)
-    static const mica__matmul_level avx512vnni = {&mica__i8_avx512vnni, &mica__float_scalar};
+    static const mica__matmul_level avx512vnni = {&mica__i8_avx512vnni, &mica__float_avx512};
     if (cpu->level == MICA__CPU_AVX512 && cpu->flags & MICA__CPU_AVX512_VNNI)
         return &avx512vnni;
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/heap_sort.h"
 
 /* By length first: most names differ there. */
 static int compare(const char *a, int64_t a_length, const char *b, int64_t b_length)
@@ -15,8 +16,9 @@ static int compare(const char *a, int64_t a_length, const char *b, int64_t b_len
     return a_length ? memcmp(a, b, (size_t)a_length) : 0;
 }
 
-static int compare_entries(const mica__name_entry *a, const mica__name_entry *b)
+static int compare_entries(const void *left, const void *right)
 {
+    const mica__name_entry *a = left, *b = right;
     return compare(a->bytes, a->length, b->bytes, b->length);
 }
 
@@ -28,35 +30,10 @@ mica_status mica__name_add(mica__name_index *index, const char *bytes, int64_t l
     return MICA_OK;
 }
 
-/* Lets entries[root] sink until no child below `end` is larger. */
-static void sink(mica__name_entry *entries, int64_t root, int64_t end)
-{
-    const mica__name_entry sinking = entries[root];
-    for (;;) {
-        int64_t child = 2 * root + 1;
-        if (child >= end)
-            break;
-        if (child + 1 < end && compare_entries(&entries[child], &entries[child + 1]) < 0)
-            child++;
-        if (compare_entries(&sinking, &entries[child]) >= 0)
-            break;
-        entries[root] = entries[child];
-        root = child;
-    }
-    entries[root] = sinking;
-}
-
 const mica__name_entry *mica__name_sort(mica__name_index *index)
 {
     mica__name_entry *entries = index->entries;
-    for (int64_t root = index->n / 2 - 1; root >= 0; root--)
-        sink(entries, root, index->n);
-    for (int64_t end = index->n - 1; end > 0; end--) {
-        const mica__name_entry largest = entries[0];
-        entries[0] = entries[end];
-        entries[end] = largest;
-        sink(entries, 0, end);
-    }
+    mica__heap_sort(entries, index->n, sizeof *entries, compare_entries);
     for (int64_t i = 1; i < index->n; i++)
         if (compare_entries(&entries[i - 1], &entries[i]) == 0)
             return &entries[i];

@@ -1,9 +1,9 @@
 /* collect.c - from lazy graph to numbered IR, and its canonical description.
  *
- * A depth-first walk with an explicit stack, so depth costs memory and never the call stack. Nodes are recognised by
- * the mark they carry: (number of this collection << 32 | index). The description is the sequence of leaves and nodes
- * as bytes; two graphs with equal descriptions give the same program, whatever their data.
- * SPDX-License-Identifier: MIT
+ * A depth-first walk with an explicit stack, so depth costs memory and never the call stack. Nodes
+ * are recognised by the mark they carry: (number of this collection << 32 | index). The description
+ * is the sequence of leaves and nodes as bytes; two graphs with equal descriptions give the same
+ * program, whatever their data. SPDX-License-Identifier: MIT
  */
 #include "core/ir.h"
 
@@ -23,7 +23,8 @@ typedef struct walk {
     int64_t depth, capacity;
 } walk;
 
-/* --- storage of the IR ----------------------------------------------------------------------------------------- */
+/* --- storage of the IR
+ * ----------------------------------------------------------------------------------------- */
 
 void mica__row_strides(int ndim, const int64_t *shape, int64_t *strides)
 {
@@ -38,15 +39,22 @@ static mica_status add_value(mica__ir *ir, const mica__aval *aval, int32_t *id)
 {
     if (ir->n_values >= INT32_MAX)
         MICA_FAIL(MICA_E_UNSUPPORTED, "a graph of more than %d values", INT32_MAX);
-    MICA_TRY(mica__grow(MICA_MEMORY_GRAPH, (void **)&ir->values, sizeof *ir->values, ir->n_values + 1,
-                        &ir->values_capacity));
+    MICA_TRY(mica__grow(MICA_MEMORY_GRAPH, (void **)&ir->values, sizeof *ir->values,
+                        ir->n_values + 1, &ir->values_capacity));
     const size_t n = (size_t)aval->ndim;
     int64_t *dims = mica__arena_alloc(&ir->arena, 2 * n * sizeof *dims + n);
     if (!dims)
         return MICA_E_MEMORY;
     mica__ir_value *value = &ir->values[ir->n_values];
-    *value = (mica__ir_value){.dtype = aval->dtype, .ndim = aval->ndim, .shape = dims, .strides = dims + n,
-                              .extents = (uint8_t *)(dims + 2 * n), .node = -1, .leaf = -1, .output = -1, .place = -1,
+    *value = (mica__ir_value){.dtype = aval->dtype,
+                              .ndim = aval->ndim,
+                              .shape = dims,
+                              .strides = dims + n,
+                              .extents = (uint8_t *)(dims + 2 * n),
+                              .node = -1,
+                              .leaf = -1,
+                              .output = -1,
+                              .place = -1,
                               .base = (int32_t)ir->n_values};
     memcpy(value->shape, aval->shape, n * sizeof *dims);
     memcpy(value->extents, aval->extents.axis, n);
@@ -63,8 +71,8 @@ mica_status mica__ir_add_value(mica__ir *ir, const mica__ir_value *like, int32_t
     return add_value(ir, &aval, id);
 }
 
-mica_status mica__ir_add_node(mica__ir *ir, mica__op op, const void *attrs, int n_in, const int32_t *in, int32_t out,
-                              int32_t *id)
+mica_status mica__ir_add_node(mica__ir *ir, mica__op op, const void *attrs, int n_in,
+                              const int32_t *in, int32_t out, int32_t *id)
 {
     MICA_TRY(mica__grow(MICA_MEMORY_GRAPH, (void **)&ir->nodes, sizeof *ir->nodes, ir->n_nodes + 1,
                         &ir->nodes_capacity));
@@ -78,7 +86,12 @@ mica_status mica__ir_add_node(mica__ir *ir, mica__op op, const void *attrs, int 
         memcpy(copy, attrs, attr_bytes);
     if (n_in)
         memcpy(ids, in, (size_t)n_in * sizeof *ids);
-    ir->nodes[ir->n_nodes] = (mica__ir_node){.op = op, .n_in = n_in, .n_out = 1, .in = ids, .out = out, .attrs = copy,
+    ir->nodes[ir->n_nodes] = (mica__ir_node){.op = op,
+                                             .n_in = n_in,
+                                             .n_out = 1,
+                                             .in = ids,
+                                             .out = out,
+                                             .attrs = copy,
                                              .workspace_place = -1};
     *id = (int32_t)ir->n_nodes++;
     return MICA_OK;
@@ -114,7 +127,9 @@ bool mica__ir_is_contiguous(const mica__ir_value *value)
     return true;
 }
 
-/* --- the walk -------------------------------------------------------------------------------------------------- */
+/* --- the walk
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static bool seen(const walk *w, int64_t mark)
 {
@@ -128,8 +143,8 @@ static mica_status add_leaf(walk *w, mica_array *array)
         return MICA_OK;
     if (array->donated)
         MICA_FAIL(MICA_E_STATE, "the graph needs an array that was donated");
-    MICA_TRY(mica__grow(MICA_MEMORY_GRAPH, (void **)&ir->leaves, sizeof *ir->leaves, ir->n_leaves + 1,
-                        &ir->leaves_capacity));
+    MICA_TRY(mica__grow(MICA_MEMORY_GRAPH, (void **)&ir->leaves, sizeof *ir->leaves,
+                        ir->n_leaves + 1, &ir->leaves_capacity));
     mica__aval aval;
     int32_t id;
     mica__aval_of(array, &aval);
@@ -144,7 +159,8 @@ static mica_status push(walk *w, mica__node *node)
 {
     if (seen(w, node->mark))
         return MICA_OK;
-    MICA_TRY(mica__grow(MICA_MEMORY_GRAPH, (void **)&w->stack, sizeof *w->stack, w->depth + 1, &w->capacity));
+    MICA_TRY(mica__grow(MICA_MEMORY_GRAPH, (void **)&w->stack, sizeof *w->stack, w->depth + 1,
+                        &w->capacity));
     w->stack[w->depth++] = (walk_step){node, 0};
     return MICA_OK;
 }
@@ -161,7 +177,8 @@ static int32_t value_of(const walk *w, const mica_array *array)
     return w->ir->nodes[(int32_t)array->node->mark].out + array->out;
 }
 
-/* All inputs have numbers: the node gets the next one. Outputs are inferred again, since a node does not know them. */
+/* All inputs have numbers: the node gets the next one. Outputs are inferred again, since a node
+ * does not know them. */
 static mica_status number_node(walk *w, mica__node *node)
 {
     mica__ir *ir = w->ir;
@@ -201,12 +218,14 @@ static mica_status walk_all(walk *w)
     return MICA_OK;
 }
 
-static mica_status collect(walk *w, int n_in, mica_array *const *inputs, int n_out, mica_array *const *outputs)
+static mica_status collect(walk *w, int n_in, mica_array *const *inputs, int n_out,
+                           mica_array *const *outputs)
 {
     mica__ir *ir = w->ir;
     for (int i = 0; i < n_in; i++) {
         if (inputs[i]->node)
-            MICA_FAIL(MICA_E_ARGUMENT, "input %d of the program is computed: make it with mica_input", i);
+            MICA_FAIL(MICA_E_ARGUMENT,
+                      "input %d of the program is computed: make it with mica_input", i);
         MICA_TRY(add_leaf(w, inputs[i]));
         if (ir->n_leaves != i + 1)
             MICA_FAIL(MICA_E_ARGUMENT, "input %d of the program is listed twice", i);
@@ -235,7 +254,9 @@ mica_status mica__ir_collect(mica_ctx *ctx, int n_in, mica_array *const *inputs,
     return status;
 }
 
-/* --- description ----------------------------------------------------------------------------------------------- */
+/* --- description
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static void put(mica__text *key, const void *bytes, size_t n)
 {

@@ -1,7 +1,7 @@
 /* evaluate.c - mica_eval, mica_compile, mica_run: the ways into programs.
  *
- * There is one path: the graph is collected, described, and its program found in the cache or made; then leaves are
- * bound and it runs. mica_compile keeps the program instead.
+ * There is one path: the graph is collected, described, and its program found in the cache or made;
+ * then leaves are bound and it runs. mica_compile keeps the program instead.
  * SPDX-License-Identifier: MIT
  */
 #include <math.h>
@@ -12,8 +12,9 @@
 #include "core/program.h"
 #include "core/program_cache.h"
 
-/* One run with the program's own tables, which serve one run at a time: begin locks them and makes the output buffers,
- * end gives back those that nobody took and unlocks. Nothing else is allocated, so the program's predicted peak holds. */
+/* One run with the program's own tables, which serve one run at a time: begin locks them and makes
+ * the output buffers, end gives back those that nobody took and unlocks. Nothing else is allocated,
+ * so the program's predicted peak holds. */
 static mica_status begin_run(mica_program *program)
 {
     pthread_mutex_lock(&program->run_lock);
@@ -25,8 +26,9 @@ static mica_status begin_run(mica_program *program)
         const mica__aval *aval = &program->outputs[i].aval;
         if (program->outputs[i].alias >= 0)
             continue;
-        program->run_buffers[i] = mica__buffer_new(
-            program->runtime->pool, mica__shape_size(aval->ndim, aval->shape) * mica_dtype_bytes(aval->dtype));
+        program->run_buffers[i] =
+            mica__buffer_new(program->runtime->pool, mica__shape_size(aval->ndim, aval->shape) *
+                                                         mica_dtype_bytes(aval->dtype));
         if (!program->run_buffers[i])
             return MICA_E_MEMORY;
         program->run_outputs[i] = program->run_buffers[i]->data;
@@ -40,7 +42,8 @@ static mica_status do_run(mica_program *program, mica_array *const *inputs)
         program->run_inputs[i] = inputs[i]->buffer->data + inputs[i]->offset;
         program->run_leading[i] = inputs[i]->ndim ? inputs[i]->shape[0] : 1;
     }
-    const mica__run_args args = {.inputs = program->run_inputs, .leading = program->run_leading,
+    const mica__run_args args = {.inputs = program->run_inputs,
+                                 .leading = program->run_leading,
                                  .outputs = program->run_outputs};
     return mica__program_run_held(program, &args);
 }
@@ -52,14 +55,17 @@ static void end_run(mica_program *program)
     pthread_mutex_unlock(&program->run_lock);
 }
 
-/* --- eval ------------------------------------------------------------------------------------------------------ */
+/* --- eval
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static mica_status find_program(mica_ctx *mc, mica__ir *ir, mica_program **program)
 {
     mica__runtime *runtime = mc->runtime;
     for (int64_t i = 0; i < ir->n_leaves; i++)
         if (ir->leaves[i]->placeholder)
-            MICA_FAIL(MICA_E_STATE, "the value of a placeholder is not known: compile and run a program instead");
+            MICA_FAIL(MICA_E_STATE,
+                      "the value of a placeholder is not known: compile and run a program instead");
     MICA_TRY(mica__ir_describe(ir));
     *program = mica__program_cache_find(runtime->cache, ir->key.bytes, ir->key.length);
     if (*program) {
@@ -99,7 +105,8 @@ mica_status mica_eval(mica_ctx *mc, int n, mica_array *const *arrays)
         return mica__fail(MICA_E_ARGUMENT, "eval: no context");
     if (mc->status != MICA_OK)
         return mc->status;
-    mica_array **pending = mica__alloc(MICA_MEMORY_GRAPH, (size_t)(n > 0 ? n : 1) * sizeof *pending);
+    mica_array **pending =
+        mica__alloc(MICA_MEMORY_GRAPH, (size_t)(n > 0 ? n : 1) * sizeof *pending);
     if (!pending)
         return mica__ctx_fail(mc, MICA_E_MEMORY);
     int n_pending = 0;
@@ -108,9 +115,11 @@ mica_status mica_eval(mica_ctx *mc, int n, mica_array *const *arrays)
         if (!arrays[i])
             status = mica__fail(MICA_E_ARGUMENT, "eval: array %d is NULL", i);
         else if (arrays[i]->donated)
-            status = mica__fail(MICA_E_STATE, "eval: array %d was donated and has no value any more", i);
+            status =
+                mica__fail(MICA_E_STATE, "eval: array %d was donated and has no value any more", i);
         else if (arrays[i]->placeholder)
-            status = mica__fail(MICA_E_STATE, "eval: array %d is a placeholder and has no value", i);
+            status =
+                mica__fail(MICA_E_STATE, "eval: array %d is a placeholder and has no value", i);
         bool listed = false;
         for (int j = 0; j < n_pending; j++)
             listed |= pending[j] == arrays[i];
@@ -123,10 +132,11 @@ mica_status mica_eval(mica_ctx *mc, int n, mica_array *const *arrays)
     return status == MICA_OK ? status : mica__ctx_fail(mc, status);
 }
 
-/* --- compiled programs ----------------------------------------------------------------------------------------- */
+/* --- compiled programs
+ * ----------------------------------------------------------------------------------------- */
 
-mica_status mica_compile(mica_ctx *mc, int n_in, mica_array *const *inputs, int n_out, mica_array *const *outs,
-                         mica_program **program)
+mica_status mica_compile(mica_ctx *mc, int n_in, mica_array *const *inputs, int n_out,
+                         mica_array *const *outs, mica_program **program)
 {
     if (!mc)
         return mica__fail(MICA_E_ARGUMENT, "compile: no context");
@@ -134,7 +144,8 @@ mica_status mica_compile(mica_ctx *mc, int n_in, mica_array *const *inputs, int 
         return mc->status;
     for (int i = 0; i < n_in + n_out; i++)
         if (!(i < n_in ? inputs[i] : outs[i - n_in]))
-            return mica__ctx_fail(mc, mica__fail(MICA_E_ARGUMENT, "compile: %s %d is NULL", i < n_in ? "input" : "output",
+            return mica__ctx_fail(mc, mica__fail(MICA_E_ARGUMENT, "compile: %s %d is NULL",
+                                                 i < n_in ? "input" : "output",
                                                  i < n_in ? i : i - n_in));
     mica__ir ir;
     mica_status status = mica__ir_collect(mc, n_in, inputs, n_out, outs, &ir);
@@ -151,7 +162,8 @@ static mica_status check_run_input(const mica_program *program, int i, const mic
         MICA_FAIL(MICA_E_STATE, "input %d is not evaluated", i);
     if (array->dtype != want->dtype || array->ndim != want->ndim)
         MICA_FAIL(MICA_E_SHAPE, "input %d is %s of %d dimensions, the program takes %s of %d", i,
-                  mica_dtype_name(array->dtype), array->ndim, mica_dtype_name(want->dtype), want->ndim);
+                  mica_dtype_name(array->dtype), array->ndim, mica_dtype_name(want->dtype),
+                  want->ndim);
     for (int d = 0; d < want->ndim; d++)
         if (array->shape[d] != want->shape[d] && !(d == 0 && want->extents.axis[0]))
             MICA_FAIL(MICA_E_SHAPE, "input %d has %lld for axis %d, the program takes %lld", i,
@@ -186,7 +198,8 @@ static void fill_results(mica_program *program, mica_array *const *inputs, mica_
         const int alias = program->outputs[i].alias;
         if (alias >= 0) {
             inputs[alias]->donated = true; /* its old value is gone */
-            mica__array_fill(results[i], mica__buffer_keep(inputs[alias]->buffer), inputs[alias]->offset);
+            mica__array_fill(results[i], mica__buffer_keep(inputs[alias]->buffer),
+                             inputs[alias]->offset);
         } else {
             mica__array_fill(results[i], program->run_buffers[i], 0);
             program->run_buffers[i] = NULL;
@@ -194,7 +207,8 @@ static void fill_results(mica_program *program, mica_array *const *inputs, mica_
     }
 }
 
-static mica_status run_checked(mica_ctx *mc, mica_program *program, mica_array *const *inputs, mica_array **results)
+static mica_status run_checked(mica_ctx *mc, mica_program *program, mica_array *const *inputs,
+                               mica_array **results)
 {
     int64_t extents[MICA__MAX_EXTENTS];
     for (int i = 0; i < program->n_in; i++) {
@@ -208,7 +222,8 @@ static mica_status run_checked(mica_ctx *mc, mica_program *program, mica_array *
     return MICA_OK;
 }
 
-mica_status mica_run(mica_ctx *mc, mica_program *program, mica_array *const *inputs, mica_array **results)
+mica_status mica_run(mica_ctx *mc, mica_program *program, mica_array *const *inputs,
+                     mica_array **results)
 {
     if (!mc || !program)
         return mica__fail(MICA_E_ARGUMENT, "run: no context or no program");
@@ -230,7 +245,8 @@ mica_status mica_run(mica_ctx *mc, mica_program *program, mica_array *const *inp
     return mica__fail_at(status, "run");
 }
 
-/* --- reading values -------------------------------------------------------------------------------------------- */
+/* --- reading values
+ * -------------------------------------------------------------------------------------------- */
 
 const void *mica_data(const mica_array *array)
 {
@@ -251,8 +267,9 @@ static const uint8_t *item(mica_array *array)
     if (!array)
         return NULL;
     if (mica_array_size(array) != 1) {
-        mica__ctx_fail(array->ctx, mica__fail(MICA_E_SHAPE, "item: the array has %lld elements, not one",
-                                              (long long)mica_array_size(array)));
+        mica__ctx_fail(array->ctx,
+                       mica__fail(MICA_E_SHAPE, "item: the array has %lld elements, not one",
+                                  (long long)mica_array_size(array)));
         return NULL;
     }
     if (!array->buffer && !array->placeholder && mica_eval(array->ctx, 1, &array) != MICA_OK)

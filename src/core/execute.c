@@ -1,10 +1,10 @@
 /* execute.c - runs a program on the worker pool.
  *
- * All memory of the run is taken before the first step: a program that does not fit is refused whole. Every worker
- * walks the same list of phases; in a phase tasks are handed out by a counter, and a barrier stands only between
- * phases that need more than one worker: a stretch of phases with one small task each is walked by worker 0 alone.
- * Which worker does a task never changes its result. A failing task stops the run at the next phase.
- * SPDX-License-Identifier: MIT
+ * All memory of the run is taken before the first step: a program that does not fit is refused
+ * whole. Every worker walks the same list of phases; in a phase tasks are handed out by a counter,
+ * and a barrier stands only between phases that need more than one worker: a stretch of phases with
+ * one small task each is walked by worker 0 alone. Which worker does a task never changes its
+ * result. A failing task stops the run at the next phase. SPDX-License-Identifier: MIT
  */
 #include "core/program.h"
 
@@ -23,9 +23,11 @@ typedef struct run_state {
     char message[MICA__MESSAGE_BYTES];
 } run_state;
 
-/* --- before the run -------------------------------------------------------------------------------------------- */
+/* --- before the run
+ * -------------------------------------------------------------------------------------------- */
 
-mica_status mica__program_extents(const mica_program *program, const int64_t *leading, int64_t *extents)
+mica_status mica__program_extents(const mica_program *program, const int64_t *leading,
+                                  int64_t *extents)
 {
     for (int i = 0; i < program->n_extents; i++)
         extents[i] = -1;
@@ -35,11 +37,12 @@ mica_status mica__program_extents(const mica_program *program, const int64_t *le
             continue;
         const int extent = aval->extents.axis[0] - 1;
         if (leading[i] < 0 || leading[i] > aval->shape[0])
-            MICA_FAIL(MICA_E_SHAPE, "input %d has %lld rows, its named extent allows %lld", i, (long long)leading[i],
-                      (long long)aval->shape[0]);
+            MICA_FAIL(MICA_E_SHAPE, "input %d has %lld rows, its named extent allows %lld", i,
+                      (long long)leading[i], (long long)aval->shape[0]);
         if (extents[extent] >= 0 && extents[extent] != leading[i])
-            MICA_FAIL(MICA_E_SHAPE, "input %d has %lld rows, another input with the same named extent has %lld", i,
-                      (long long)leading[i], (long long)extents[extent]);
+            MICA_FAIL(MICA_E_SHAPE,
+                      "input %d has %lld rows, another input with the same named extent has %lld",
+                      i, (long long)leading[i], (long long)extents[extent]);
         extents[extent] = leading[i];
     }
     return MICA_OK;
@@ -60,14 +63,16 @@ static void set_addresses(mica_program *program, const mica__run_args *args, uin
             base = args->outputs[place->index];
             break;
         case MICA__FROM_CONSTANT:
-            base = program->constants[place->index]->buffer->data + program->constants[place->index]->offset;
+            base = program->constants[place->index]->buffer->data +
+                   program->constants[place->index]->offset;
             break;
         }
         program->operands[i].data = base + place->offset;
     }
     for (int32_t i = 0; i < program->n_steps; i++)
-        program->steps[i].call.workspace =
-            program->steps[i].workspace_place >= 0 ? arena + program->steps[i].workspace_place : NULL;
+        program->steps[i].call.workspace = program->steps[i].workspace_place >= 0
+                                               ? arena + program->steps[i].workspace_place
+                                               : NULL;
 }
 
 static void set_extents(mica_program *program, const int64_t *extents)
@@ -104,7 +109,9 @@ static void count_tasks(run_state *run)
     }
 }
 
-/* --- the run --------------------------------------------------------------------------------------------------- */
+/* --- the run
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static void report(run_state *run, mica_status status)
 {
@@ -158,8 +165,9 @@ static bool stopped(run_state *run)
     return false;
 }
 
-/* Every worker takes the same path: whether a phase is serial is known before the run. Only worker 0 looks at the
- * stop flag of serial phases; shared phases look inside, so barriers always match. */
+/* Every worker takes the same path: whether a phase is serial is known before the run. Only worker
+ * 0 looks at the stop flag of serial phases; shared phases look inside, so barriers always match.
+ */
 static void body(void *user, int worker, int n_workers)
 {
     run_state *run = user;
@@ -182,8 +190,8 @@ static void body(void *user, int worker, int n_workers)
     }
 }
 
-static mica_status run_prepared(mica_program *program, const mica__run_args *args, const int64_t *extents,
-                              uint8_t *arena, uint8_t *scratch)
+static mica_status run_prepared(mica_program *program, const mica__run_args *args,
+                                const int64_t *extents, uint8_t *arena, uint8_t *scratch)
 {
     run_state run = {.program = program, .scratch = scratch, .cancel = args->cancel};
     run.phases = program->run_phases;

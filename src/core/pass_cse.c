@@ -1,7 +1,7 @@
 /* pass_cse.c - equal nodes become one, and what nobody uses goes away.
  *
- * Two nodes are equal when op, attributes and (already merged) inputs are. Operations that update an input in place are
- * never merged. Keeps bits: the surviving node computes what both would have.
+ * Two nodes are equal when op, attributes and (already merged) inputs are. Operations that update
+ * an input in place are never merged. Keeps bits: the surviving node computes what both would have.
  * SPDX-License-Identifier: MIT
  */
 #include "base/hash_map.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 typedef struct node_table {
-    int32_t *slots; /* node index + 1, 0: empty */
+    int32_t *slots;  /* node index + 1, 0: empty */
     int64_t n_slots; /* power of two */
 } node_table;
 

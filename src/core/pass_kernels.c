@@ -1,9 +1,9 @@
 /* pass_kernels.c - chooses a kernel for each node, and copies where none takes an input as it lies.
  *
- * Kernels are asked in the order of the backend's list. A kernel without `accepts` wants row-contiguous, aligned
- * inputs. When none accepts, the inputs that are not so are copied and the list is asked again; a copy never changes
- * the order of additions, since that is fixed by the op's logical form.
- * SPDX-License-Identifier: MIT
+ * Kernels are asked in the order of the backend's list. A kernel without `accepts` wants
+ * row-contiguous, aligned inputs. When none accepts, the inputs that are not so are copied and the
+ * list is asked again; a copy never changes the order of additions, since that is fixed by the op's
+ * logical form. SPDX-License-Identifier: MIT
  */
 #include "core/ir.h"
 
@@ -32,17 +32,23 @@ void mica__plan_operand(const mica__ir *ir, int32_t id, mica__operand *operand)
     memcpy(operand->strides, value->strides, (size_t)value->ndim * sizeof *value->strides);
 }
 
-void mica__plan_call(const mica__ir *ir, const mica__ir_node *node, mica__operand *operands, mica__call *call)
+void mica__plan_call(const mica__ir *ir, const mica__ir_node *node, mica__operand *operands,
+                     mica__call *call)
 {
     for (int i = 0; i < node->n_in; i++)
         mica__plan_operand(ir, node->in[i], &operands[i]);
     for (int i = 0; i < node->n_out; i++)
         mica__plan_operand(ir, node->out + i, &operands[node->n_in + i]);
-    *call = (mica__call){.attrs = node->attrs, .cpu = &ir->ctx->runtime->cpu, .n_in = node->n_in, .n_out = node->n_out,
-                         .in = operands, .out = operands + node->n_in};
+    *call = (mica__call){.attrs = node->attrs,
+                         .cpu = &ir->ctx->runtime->cpu,
+                         .n_in = node->n_in,
+                         .n_out = node->n_out,
+                         .in = operands,
+                         .out = operands + node->n_in};
 }
 
-static bool accepts(const mica__ir *ir, const mica__ir_node *node, const mica__kernel *kernel, const mica__call *call)
+static bool accepts(const mica__ir *ir, const mica__ir_node *node, const mica__kernel *kernel,
+                    const mica__call *call)
 {
     if (kernel->op != node->op)
         return false;
@@ -84,7 +90,8 @@ static mica_status copy_input(mica__ir *ir, int32_t *input)
     ir->values[copied].node = index;
     ir->nodes[index].kernel = find(ir, &ir->nodes[index]);
     if (!ir->nodes[index].kernel)
-        MICA_FAIL(MICA_E_UNSUPPORTED, "no kernel copies %s arrays", mica_dtype_name(ir->values[copied].dtype));
+        MICA_FAIL(MICA_E_UNSUPPORTED, "no kernel copies %s arrays",
+                  mica_dtype_name(ir->values[copied].dtype));
     *input = copied;
     return MICA_OK;
 }
@@ -96,7 +103,8 @@ static mica_status unsupported(const mica__ir *ir, const mica__ir_node *node)
     for (int i = 0; i < node->n_in && at < sizeof dtypes; i++)
         at += (size_t)snprintf(dtypes + at, sizeof dtypes - at, "%s%s", i ? ", " : "",
                                mica_dtype_name(ir->values[node->in[i]].dtype));
-    return mica__fail(MICA_E_UNSUPPORTED, "%s: no kernel for %s", mica__op_facts_of(node->op)->name, dtypes);
+    return mica__fail(MICA_E_UNSUPPORTED, "%s: no kernel for %s", mica__op_facts_of(node->op)->name,
+                      dtypes);
 }
 
 static mica_status choose(mica__ir *ir, mica__ir_node *node)
@@ -104,7 +112,8 @@ static mica_status choose(mica__ir *ir, mica__ir_node *node)
     node->kernel = find(ir, node);
     if (!node->kernel) {
         for (int i = 0; i < node->n_in; i++)
-            if (!mica__ir_is_contiguous(&ir->values[node->in[i]]) || !is_aligned(ir, &ir->values[node->in[i]]))
+            if (!mica__ir_is_contiguous(&ir->values[node->in[i]]) ||
+                !is_aligned(ir, &ir->values[node->in[i]]))
                 MICA_TRY(copy_input(ir, &node->in[i]));
         node->kernel = find(ir, node);
     }
@@ -133,7 +142,8 @@ mica_status mica__pass_kernels(mica__ir *ir)
     mica_status status = MICA_OK;
     for (int64_t i = 0; i < n_old && status == MICA_OK; i++)
         if (old[i].n_in + old[i].n_out > MICA__MAX_OPERANDS)
-            status = mica__fail(MICA_E_UNSUPPORTED, "%s: too many operands", mica__op_facts_of(old[i].op)->name);
+            status = mica__fail(MICA_E_UNSUPPORTED, "%s: too many operands",
+                                mica__op_facts_of(old[i].op)->name);
         else
             status = choose(ir, &old[i]);
     mica__free(old);

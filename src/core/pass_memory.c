@@ -1,10 +1,11 @@
-/* pass_memory.c - where every intermediate lives: lifetimes in phases, reuse in place, offsets in one arena.
+/* pass_memory.c - where every intermediate lives: lifetimes in phases, reuse in place, offsets in
+ * one arena.
  *
- * Blocks (values with storage of their own, and workspaces) are placed by size, largest first, each into the smallest
- * gap between the blocks that live at the same time. Very long programs are placed in order of time instead, with the
- * same best fit, since the first way is quadratic. Everything is 64-byte aligned. live_bytes is the largest sum of
- * blocks alive in one phase: no plan can be smaller.
- * SPDX-License-Identifier: MIT
+ * Blocks (values with storage of their own, and workspaces) are placed by size, largest first, each
+ * into the smallest gap between the blocks that live at the same time. Very long programs are
+ * placed in order of time instead, with the same best fit, since the first way is quadratic.
+ * Everything is 64-byte aligned. live_bytes is the largest sum of blocks alive in one phase: no
+ * plan can be smaller. SPDX-License-Identifier: MIT
  */
 #include "core/ir.h"
 
@@ -32,7 +33,9 @@ static bool in_arena(const mica__ir *ir, int64_t id)
     return value->base == id && value->leaf < 0 && value->output < 0 && value->node >= 0;
 }
 
-/* --- lifetimes ------------------------------------------------------------------------------------------------- */
+/* --- lifetimes
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static void lifetimes(mica__ir *ir)
 {
@@ -62,16 +65,18 @@ static int32_t root(const mica__ir *ir, int32_t id)
     return id;
 }
 
-/* Whether node may write its output over its input j, stored in `base`. Only one node may read that storage in its last
- * phase. */
-static bool may_take_over(const mica__ir *ir, const mica__ir_node *node, int j, int32_t base, const int32_t *readers)
+/* Whether node may write its output over its input j, stored in `base`. Only one node may read that
+ * storage in its last phase. */
+static bool may_take_over(const mica__ir *ir, const mica__ir_node *node, int j, int32_t base,
+                          const int32_t *readers)
 {
     const mica__ir_value *in = &ir->values[node->in[j]];
     const mica__ir_value *storage = &ir->values[base];
     const mica__ir_value *out = &ir->values[node->out];
-    return (node->kernel->in_place >> j & 1) && in_arena(ir, base) && storage->last == node->phase &&
-           readers[base] == 1 && in->dtype == out->dtype && in->offset == 0 &&
-           mica__ir_bytes(storage) == mica__ir_bytes(out) && mica__ir_is_contiguous(in);
+    return (node->kernel->in_place >> j & 1) && in_arena(ir, base) &&
+           storage->last == node->phase && readers[base] == 1 && in->dtype == out->dtype &&
+           in->offset == 0 && mica__ir_bytes(storage) == mica__ir_bytes(out) &&
+           mica__ir_is_contiguous(in);
 }
 
 /* Elementwise outputs take over the storage of an input that dies there. */
@@ -109,7 +114,9 @@ static void count_last_readers(const mica__ir *ir, int32_t *readers)
     }
 }
 
-/* --- placing --------------------------------------------------------------------------------------------------- */
+/* --- placing
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static bool overlap(const block *a, const block *b)
 {
@@ -148,7 +155,8 @@ static int64_t best_gap(const block *wanted, const block *const *taken, int64_t 
     return best >= 0 ? best : end;
 }
 
-/* Places blocks in the order given. `live` is a list, sorted by place, of the placed blocks that can still matter. */
+/* Places blocks in the order given. `live` is a list, sorted by place, of the placed blocks that
+ * can still matter. */
 static int64_t place_all(block *blocks, int64_t n, const block **live, bool in_time_order)
 {
     const block **near = live + n;
@@ -193,13 +201,13 @@ static int64_t gather(mica__ir *ir, block *blocks)
     int64_t n = 0;
     for (int64_t i = 0; i < ir->n_values; i++)
         if (in_arena(ir, i) && ir->values[i].last >= 0)
-            blocks[n++] = (block){padded(mica__ir_bytes(&ir->values[i])), ir->values[i].first, ir->values[i].last,
-                                  &ir->values[i].place};
+            blocks[n++] = (block){padded(mica__ir_bytes(&ir->values[i])), ir->values[i].first,
+                                  ir->values[i].last, &ir->values[i].place};
     for (int64_t i = 0; i < ir->n_nodes; i++) {
         mica__ir_node *node = &ir->nodes[i];
         if (node->workspace > 0)
-            blocks[n++] = (block){padded(node->workspace), node->phase, node->phase + node->kernel->n_stages - 1,
-                                  &node->workspace_place};
+            blocks[n++] = (block){padded(node->workspace), node->phase,
+                                  node->phase + node->kernel->n_stages - 1, &node->workspace_place};
     }
     return n;
 }

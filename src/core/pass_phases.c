@@ -1,9 +1,10 @@
-/* pass_phases.c - cuts the list of nodes into phases: stretches of steps that do not depend on each other.
+/* pass_phases.c - cuts the list of nodes into phases: stretches of steps that do not depend on each
+ * other.
  *
- * A barrier stands only between phases. A node starts in the earliest phase that follows the nodes it reads from, and
- * never before the node ahead of it in the list, so that lifetimes stay short. A node that updates storage in place
- * starts after everybody who reads that storage; a reader that would come later is an error that names it.
- * SPDX-License-Identifier: MIT
+ * A barrier stands only between phases. A node starts in the earliest phase that follows the nodes
+ * it reads from, and never before the node ahead of it in the list, so that lifetimes stay short. A
+ * node that updates storage in place starts after everybody who reads that storage; a reader that
+ * would come later is an error that names it. SPDX-License-Identifier: MIT
  */
 #include "core/ir.h"
 
@@ -30,7 +31,8 @@ static mica_status place_node(mica__ir *ir, mica__ir_node *node, last_use *uses,
         if (held->node >= 0 && held->base != use->version && value->node < held->node &&
             node->in[i] != use->version)
             MICA_FAIL(MICA_E_STATE, "%s reads an array after %s updated it in place",
-                      mica__op_facts_of(node->op)->name, mica__op_facts_of(ir->nodes[held->node].op)->name);
+                      mica__op_facts_of(node->op)->name,
+                      mica__op_facts_of(ir->nodes[held->node].op)->name);
     }
     if (alias)
         start = max(start, uses[ir->values[node->in[alias - 1]].base].read + 1);

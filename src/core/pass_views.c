@@ -1,10 +1,10 @@
 /* pass_views.c - operations that only change shape, strides and offset cost nothing.
  *
- * A view's value lies in the storage of its base: the pass computes offset and strides there and kills the node. Where
- * strides cannot say it (a reshape across a gap) a copy is put in between. Strides are those of the bounds, so a named
- * extent never moves an element; a reshape that would merge a varying axis into the middle of another is refused.
- * Insertions keep the order valid: the node list is rebuilt.
- * SPDX-License-Identifier: MIT
+ * A view's value lies in the storage of its base: the pass computes offset and strides there and
+ * kills the node. Where strides cannot say it (a reshape across a gap) a copy is put in between.
+ * Strides are those of the bounds, so a named extent never moves an element; a reshape that would
+ * merge a varying axis into the middle of another is refused. Insertions keep the order valid: the
+ * node list is rebuilt. SPDX-License-Identifier: MIT
  */
 #include "core/ir.h"
 
@@ -32,7 +32,8 @@ static void view_broadcast(mica__ir *ir, const mica__ir_node *node)
     mica__ir_value *out = &ir->values[node->out];
     const int added = out->ndim - in->ndim;
     for (int i = 0; i < out->ndim; i++)
-        out->strides[i] = i < added || in->shape[i - added] != out->shape[i] ? 0 : in->strides[i - added];
+        out->strides[i] =
+            i < added || in->shape[i - added] != out->shape[i] ? 0 : in->strides[i - added];
     set_view(ir, node->out, node->in[0], 0);
 }
 
@@ -49,8 +50,9 @@ static void view_slice(mica__ir *ir, const mica__ir_node *node)
     set_view(ir, node->out, node->in[0], mica__ir_size(out) ? offset : 0);
 }
 
-/* Strides of `out` (a reshape of `in`) in in's storage; false where none exist. Walks groups of axes with equal
- * products from the left, as every array library does; axes of length 1 take no part. */
+/* Strides of `out` (a reshape of `in`) in in's storage; false where none exist. Walks groups of
+ * axes with equal products from the left, as every array library does; axes of length 1 take no
+ * part. */
 static bool reshape_strides(const mica__ir_value *in, const mica__ir_value *out, int64_t *strides)
 {
     int64_t shape[MICA_MAX_DIMS], stride[MICA_MAX_DIMS];
@@ -128,18 +130,20 @@ static mica_status fold(mica__ir *ir, const mica__ir_node *node)
     case MICA__OP_RESHAPE:
         return view_reshape(ir, node);
     default:
-        MICA_FAIL(MICA_E_INTERNAL, "%s is called a view and is none", mica__op_facts_of(node->op)->name);
+        MICA_FAIL(MICA_E_INTERNAL, "%s is called a view and is none",
+                  mica__op_facts_of(node->op)->name);
     }
 }
 
-/* A program output needs a buffer of its own: a view, a leaf or a value wanted twice is copied, unless it is the
- * in-place update of an input. */
+/* A program output needs a buffer of its own: a view, a leaf or a value wanted twice is copied,
+ * unless it is the in-place update of an input. */
 static mica_status own_outputs(mica__ir *ir)
 {
     for (int i = 0; i < ir->n_outputs; i++) {
         int32_t id = ir->outputs[i];
         const mica__ir_value *value = &ir->values[id];
-        const bool updates_leaf = value->node >= 0 && ir->values[value->base].leaf >= 0 && value->base != id &&
+        const bool updates_leaf = value->node >= 0 && ir->values[value->base].leaf >= 0 &&
+                                  value->base != id &&
                                   mica__rules_of(ir->nodes[value->node].op)->alias_of;
         if (!updates_leaf && (value->base != id || value->leaf >= 0 || value->output >= 0))
             MICA_TRY(append_copy(ir, id, &id));
@@ -163,8 +167,8 @@ mica_status mica__pass_views(mica__ir *ir)
             status = fold(ir, &old[i]);
             continue;
         }
-        status = mica__grow(MICA_MEMORY_GRAPH, (void **)&ir->nodes, sizeof *ir->nodes, ir->n_nodes + 1,
-                            &ir->nodes_capacity);
+        status = mica__grow(MICA_MEMORY_GRAPH, (void **)&ir->nodes, sizeof *ir->nodes,
+                            ir->n_nodes + 1, &ir->nodes_capacity);
         if (status != MICA_OK)
             break;
         ir->nodes[ir->n_nodes] = old[i];

@@ -11,6 +11,7 @@
 void mica__plan_operand(const mica__ir *ir, int32_t id, mica__operand *operand);
 
 /* operands: [MICA__MAX_OPERANDS], inputs first; call points into it. */
-void mica__plan_call(const mica__ir *ir, const mica__ir_node *node, mica__operand *operands, mica__call *call);
+void mica__plan_call(const mica__ir *ir, const mica__ir_node *node, mica__operand *operands,
+                     mica__call *call);
 
 #endif

@@ -46,7 +46,8 @@ static int32_t count_varying(const mica__ir *ir)
     for (int64_t i = 0; i < ir->n_nodes; i++) {
         const mica__ir_node *node = &ir->nodes[i];
         for (int j = 0; j < node->n_in + node->n_out; j++) {
-            const mica__ir_value *value = &ir->values[j < node->n_in ? node->in[j] : node->out + j - node->n_in];
+            const mica__ir_value *value =
+                &ir->values[j < node->n_in ? node->in[j] : node->out + j - node->n_in];
             for (int d = 0; d < value->ndim; d++)
                 n += value->extents[d] != 0;
         }
@@ -54,7 +55,8 @@ static int32_t count_varying(const mica__ir *ir)
     return n;
 }
 
-static void note_varying(mica_program *program, const mica__ir *ir, const mica__ir_value *value, int32_t operand)
+static void note_varying(mica_program *program, const mica__ir *ir, const mica__ir_value *value,
+                         int32_t operand)
 {
     for (int d = 0; d < value->ndim; d++) {
         if (!value->extents[d])
@@ -114,7 +116,8 @@ static mica_status freeze_phases(mica_program *program, const mica__ir *ir)
     program->phase_steps = take(program, (size_t)entries, sizeof *program->phase_steps);
     program->run_phases = take(program, (size_t)ir->n_phases, sizeof *program->run_phases);
     program->run_counts = take(program, (size_t)entries, sizeof *program->run_counts);
-    if (!program->phase_first || !program->phase_steps || !program->run_phases || !program->run_counts)
+    if (!program->phase_first || !program->phase_steps || !program->run_phases ||
+        !program->run_counts)
         return MICA_E_MEMORY;
     for (int32_t i = 0; i < program->n_steps; i++)
         for (int s = 0; s < program->steps[i].kernel->n_stages; s++)
@@ -165,7 +168,8 @@ static mica_status freeze_ends(mica_program *program, const mica__ir *ir, int n_
     }
     for (int64_t i = n_in; i < ir->n_leaves && constants; i++) {
         if (ir->leaves[i]->placeholder)
-            MICA_FAIL(MICA_E_ARGUMENT, "the graph reads a placeholder that is no input of the program");
+            MICA_FAIL(MICA_E_ARGUMENT,
+                      "the graph reads a placeholder that is no input of the program");
         program->constants[program->n_constants++] = ir->leaves[i];
         atomic_fetch_add_explicit(&ir->leaves[i]->refs, 1, memory_order_relaxed);
     }

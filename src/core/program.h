@@ -1,8 +1,8 @@
 /* program.h - a frozen program: steps over operands whose addresses are filled in for each run.
  *
- * Immutable after it is made, but for the addresses and extents, which a run sets while it holds the runtime's workers.
- * A run takes what mica_program_facts says, before the first step, and gives it back at the end; replaying allocates
- * nothing else and builds no graph.
+ * Immutable after it is made, but for the addresses and extents, which a run sets while it holds
+ * the runtime's workers. A run takes what mica_program_facts says, before the first step, and gives
+ * it back at the end; replaying allocates nothing else and builds no graph.
  * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_CORE_PROGRAM_H
@@ -13,8 +13,8 @@
 /* Where an operand's data comes from. */
 typedef enum mica__source {
     MICA__FROM_ARENA,
-    MICA__FROM_INPUT,  /* index: which input of the run */
-    MICA__FROM_OUTPUT, /* index: which output of the run */
+    MICA__FROM_INPUT,   /* index: which input of the run */
+    MICA__FROM_OUTPUT,  /* index: which output of the run */
     MICA__FROM_CONSTANT /* index: which constant of the program */
 } mica__source;
 
@@ -72,25 +72,26 @@ struct mica_program {
     int n_in, n_out;
     mica_array **constants; /* references */
     int n_constants;
-    size_t scratch; /* of one worker */
-    pthread_mutex_t run_lock;      /* a program's addresses serve one run at a time */
-    mica__phase_run *run_phases;    /* [n_phases] counters of the run (execute.c) */
-    int64_t *run_counts;           /* [phase_first[n_phases]] */
+    size_t scratch;                      /* of one worker */
+    pthread_mutex_t run_lock;            /* a program's addresses serve one run at a time */
+    mica__phase_run *run_phases;         /* [n_phases] counters of the run (execute.c) */
+    int64_t *run_counts;                 /* [phase_first[n_phases]] */
     uint8_t **run_inputs, **run_outputs; /* tables of the run (evaluate.c) */
     int64_t *run_leading;
     mica__buffer **run_buffers;
     mica_program_facts facts;
 };
 
-/* Compiles a collected IR: runs the passes and freezes. The first n_in leaves are inputs; evaluated leaves after them
- * are constants where `constants` is set, else further inputs. */
+/* Compiles a collected IR: runs the passes and freezes. The first n_in leaves are inputs; evaluated
+ * leaves after them are constants where `constants` is set, else further inputs. */
 mica_status mica__program_make(mica__ir *ir, int n_in, bool constants, mica_program **program);
 
 mica_program *mica__program_keep(mica_program *program);
 
-/* One run with addresses. inputs: [n_in] first elements; leading: [n_in] length of each input's first axis in this run
- * (read for inputs with a named extent only); outputs: [n_out] buffers of mica_program bounds, NULL for outputs that
- * update an input. cancel: checked between phases, may be NULL. */
+/* One run with addresses. inputs: [n_in] first elements; leading: [n_in] length of each input's
+ * first axis in this run (read for inputs with a named extent only); outputs: [n_out] buffers of
+ * mica_program bounds, NULL for outputs that update an input. cancel: checked between phases, may
+ * be NULL. */
 typedef struct mica__run_args {
     uint8_t *const *inputs;
     const int64_t *leading;
@@ -103,7 +104,9 @@ mica_status mica__program_run(mica_program *program, const mica__run_args *args)
 /* The same for a caller that holds program->run_lock. */
 mica_status mica__program_run_held(mica_program *program, const mica__run_args *args);
 
-/* Values of the extents from the inputs' lengths; the failure names what does not fit. extents: [MICA__MAX_EXTENTS] */
-mica_status mica__program_extents(const mica_program *program, const int64_t *leading, int64_t *extents);
+/* Values of the extents from the inputs' lengths; the failure names what does not fit. extents:
+ * [MICA__MAX_EXTENTS] */
+mica_status mica__program_extents(const mica_program *program, const int64_t *leading,
+                                  int64_t *extents);
 
 #endif

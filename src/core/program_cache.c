@@ -97,9 +97,11 @@ mica_program *mica__program_cache_find(mica__program_cache *cache, const char *k
     return program;
 }
 
-void mica__program_cache_add(mica__program_cache *cache, const char *key, int64_t n, mica_program *program)
+void mica__program_cache_add(mica__program_cache *cache, const char *key, int64_t n,
+                             mica_program *program)
 {
-    const int64_t bytes = program->facts.program_bytes + mica__alloc_cost(sizeof(entry) + (size_t)n);
+    const int64_t bytes =
+        program->facts.program_bytes + mica__alloc_cost(sizeof(entry) + (size_t)n);
     if (bytes > cache->max_bytes)
         return;
     entry *e = mica__alloc(MICA_MEMORY_PROGRAMS, sizeof *e + (size_t)n);

@@ -16,7 +16,9 @@ void mica__program_cache_free(mica__program_cache *cache);
 /* The program with this key, with a reference for the caller; NULL when there is none. */
 mica_program *mica__program_cache_find(mica__program_cache *cache, const char *key, int64_t n);
 
-/* Keeps a program (a reference of its own) under a copy of the key, if it fits; failure to keep it is no failure. */
-void mica__program_cache_add(mica__program_cache *cache, const char *key, int64_t n, mica_program *program);
+/* Keeps a program (a reference of its own) under a copy of the key, if it fits; failure to keep it
+ * is no failure. */
+void mica__program_cache_add(mica__program_cache *cache, const char *key, int64_t n,
+                             mica_program *program);
 
 #endif

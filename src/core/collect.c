@@ -42,7 +42,7 @@ static mica_status add_value(mica__ir *ir, const mica__aval *aval, int32_t *id)
     MICA_TRY(mica__grow(MICA_MEMORY_GRAPH, (void **)&ir->values, sizeof *ir->values,
                         ir->n_values + 1, &ir->values_capacity));
     const size_t n = (size_t)aval->ndim;
-    int64_t *dims = mica__arena_alloc(&ir->arena, 2 * n * sizeof *dims + n);
+    int64_t *dims = mica__arena_alloc(&ir->arena, 2 * n * sizeof *dims + n, 16);
     if (!dims)
         return MICA_E_MEMORY;
     mica__ir_value *value = &ir->values[ir->n_values];
@@ -77,8 +77,8 @@ mica_status mica__ir_add_node(mica__ir *ir, mica__op op, const void *attrs, int 
     MICA_TRY(mica__grow(MICA_MEMORY_GRAPH, (void **)&ir->nodes, sizeof *ir->nodes, ir->n_nodes + 1,
                         &ir->nodes_capacity));
     const size_t attr_bytes = mica__op_facts_of(op)->attr_bytes;
-    int32_t *ids = mica__arena_alloc(&ir->arena, (size_t)n_in * sizeof *ids + 8);
-    char *copy = mica__arena_alloc(&ir->arena, attr_bytes);
+    int32_t *ids = mica__arena_alloc(&ir->arena, (size_t)n_in * sizeof *ids + 8, 16);
+    char *copy = mica__arena_alloc(&ir->arena, attr_bytes, 16);
     if (!ids || !copy)
         return MICA_E_MEMORY;
     memset(copy, 0, attr_bytes);
@@ -230,7 +230,7 @@ static mica_status collect(walk *w, int n_in, mica_array *const *inputs, int n_o
         if (ir->n_leaves != i + 1)
             MICA_FAIL(MICA_E_ARGUMENT, "input %d of the program is listed twice", i);
     }
-    ir->outputs = mica__arena_alloc(&ir->arena, (size_t)n_out * sizeof *ir->outputs + 8);
+    ir->outputs = mica__arena_alloc(&ir->arena, (size_t)n_out * sizeof *ir->outputs + 8, 16);
     if (!ir->outputs)
         return MICA_E_MEMORY;
     for (int i = 0; i < n_out; i++) {
@@ -245,7 +245,7 @@ mica_status mica__ir_collect(mica_ctx *ctx, int n_in, mica_array *const *inputs,
                              mica_array *const *outputs, mica__ir *ir)
 {
     *ir = (mica__ir){.ctx = ctx, .key.kind = MICA_MEMORY_PROGRAMS};
-    mica__arena_init(&ir->arena, MICA_MEMORY_GRAPH, 16384);
+    ir->arena.kind = MICA_MEMORY_GRAPH;
     walk w = {.ir = ir, .number = atomic_fetch_add(&collections, 1) & INT32_MAX};
     pthread_mutex_lock(&ctx->runtime->lock); /* marks of shared leaves */
     const mica_status status = collect(&w, n_in, inputs, n_out, outputs);

@@ -308,15 +308,15 @@ mica_array *mica_input(mica_ctx *mc, mica_shape shape, mica_dtype dtype)
 
 static mica_status extent_number(mica_ctx *mc, const char *name, int64_t bound, int *number)
 {
-    if (!name || !*name || strlen(name) >= sizeof mc->extent[0].name)
+    if (!name || !*name || strlen(name) >= sizeof mc->extents[0].name)
         MICA_FAIL(MICA_E_ARGUMENT, "input: the name of an extent has 1 to %zu characters",
-                  sizeof mc->extent[0].name - 1);
+                  sizeof mc->extents[0].name - 1);
     for (*number = 0; *number < mc->n_extents; ++*number)
-        if (!strcmp(mc->extent[*number].name, name) && mc->extent[*number].bound == bound)
+        if (!strcmp(mc->extents[*number].name, name) && mc->extents[*number].bound == bound)
             return MICA_OK;
     if (mc->n_extents == MICA__MAX_EXTENTS)
         MICA_FAIL(MICA_E_ARGUMENT, "input: more than %d named extents", MICA__MAX_EXTENTS);
-    mica__extent *extent = &mc->extent[mc->n_extents++];
+    mica__extent *extent = &mc->extents[mc->n_extents++];
     memcpy(extent->name, name, strlen(name) + 1);
     extent->bound = bound;
     return MICA_OK;

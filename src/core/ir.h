@@ -9,6 +9,7 @@
 #define MICA_CORE_IR_H
 
 #include "base/arena.h"
+#include "base/text_buffer.h"
 #include "core/backend.h"
 #include "core/graph.h"
 

@@ -128,7 +128,7 @@ static inline int64_t mica__act8_row_bytes(int64_t k, int64_t group)
 
 /* The activation group that a weight format is multiplied with: 256 for the K formats (and IQ4_XS),
  * the MLX group for MLX formats, else 32. */
-int64_t mica__act8_group(int32_t format, int32_t mlx_group);
+int32_t mica__act8_group(int32_t format, int32_t mlx_group);
 
 typedef struct mica__norm_attrs {
     float eps;

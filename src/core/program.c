@@ -21,7 +21,7 @@ static void *take(mica_program *program, size_t count, size_t size)
     size_t bytes;
     if (!mica__mul(count + 1, size, &bytes))
         return NULL;
-    void *memory = mica__arena_alloc(&program->memory, bytes);
+    void *memory = mica__arena_alloc(&program->memory, bytes, 16);
     if (memory)
         memset(memory, 0, bytes);
     return memory;
@@ -62,7 +62,7 @@ static void note_varying(mica_program *program, const mica__ir *ir, const mica__
         if (!value->extents[d])
             continue;
         const int extent = value->extents[d] - 1;
-        const int64_t bound = ir->ctx->extent[extent].bound;
+        const int64_t bound = ir->ctx->extents[extent].bound;
         program->bounds[extent] = bound;
         program->n_extents = extent + 1 > program->n_extents ? extent + 1 : program->n_extents;
         program->varying[program->n_varying++] =
@@ -210,7 +210,7 @@ mica_status mica__program_make(mica__ir *ir, int n_in, bool constants, mica_prog
     atomic_init(&program->refs, 1);
     pthread_mutex_init(&program->run_lock, NULL);
     program->runtime = ir->ctx->runtime;
-    mica__arena_init(&program->memory, MICA_MEMORY_PROGRAMS, 16384);
+    program->memory.kind = MICA_MEMORY_PROGRAMS;
     const int n_inputs = constants ? n_in : (int)ir->n_leaves;
     mica_status status = freeze_steps(program, ir, n_inputs);
     if (status == MICA_OK)

@@ -258,7 +258,8 @@ mica_array *mica_slice(mica_array *a, int n, const int64_t *start, const int64_t
                                        n, a->ndim));
         return NULL;
     }
-    mica__slice_attrs attrs = {{0}};
+    mica__slice_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
     for (int i = 0; i < n; i++) {
         attrs.start[i] = start[i];
         attrs.stop[i] = stop[i];

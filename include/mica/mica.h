@@ -7,6 +7,7 @@
 #include <mica/array.h>
 #include <mica/dtype.h>
 #include <mica/memory.h>
+#include <mica/model.h>
 #include <mica/ops.h>
 #include <mica/status.h>
 

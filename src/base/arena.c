@@ -124,3 +124,11 @@ void mica__arena_free(mica__arena *arena)
     mica__arena_trim(arena);
     arena->next_bytes = 0;
 }
+
+int64_t mica__arena_bytes(const mica__arena *arena)
+{
+    int64_t bytes = 0;
+    for (const mica__arena_chunk *chunk = arena->first; chunk; chunk = chunk->next)
+        bytes += mica__alloc_cost(sizeof *chunk + chunk->capacity);
+    return bytes;
+}

@@ -38,6 +38,9 @@ typedef struct mica__arena_mark {
 mica__arena_mark mica__arena_mark_here(const mica__arena *arena);
 void mica__arena_reset(mica__arena *arena, mica__arena_mark mark);
 
+/* Bytes that the arena holds, chunk overhead included. */
+int64_t mica__arena_bytes(const mica__arena *arena);
+
 /* Gives chunks that hold nothing back to the system. */
 void mica__arena_trim(mica__arena *arena);
 

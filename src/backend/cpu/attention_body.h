@@ -72,8 +72,7 @@ INLINE void score_coded(const mica__chunk *chunk, int dtype, int rows, int block
         if (d % group == 0) {
             UNROLL
             for (int b = 0; b < blocks; b++)
-                scale[b] =
-                    v_load_f16(chunk->keys[block + b] + code_bytes + d / group * TOKENS * 2);
+                scale[b] = v_load_f16(chunk->keys[block + b] + code_bytes + d / group * TOKENS * 2);
         }
         w16 w[MICA__CHUNK_BLOCKS];
         UNROLL
@@ -184,8 +183,7 @@ static void soften(const mica__chunk *chunk, float *scores, mica__softmax_state 
         s[b] = v_mul(v_load(scores + b * TOKENS), v_set(chunk->scale));
         if (chunk->soft_cap != 0)
             s[b] = v_mul(v_set(chunk->soft_cap), v_tanh(v_div(s[b], v_set(chunk->soft_cap))));
-        s[b] = v_keep(s[b], chunk->first - b * TOKENS, chunk->last - b * TOKENS,
-                      -__builtin_inff());
+        s[b] = v_keep(s[b], chunk->first - b * TOKENS, chunk->last - b * TOKENS, -__builtin_inff());
         top = v_max(top, s[b]);
     }
     state->max = v_hmax(top);

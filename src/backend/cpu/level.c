@@ -4,11 +4,11 @@
 #include "backend/cpu/level.h"
 
 #if defined(__x86_64__)
-#define X86(x)  NULL
+#define X86(x)  &x
 #define NEON(x) NULL
 #elif defined(__aarch64__)
 #define X86(x)  NULL
-#define NEON(x) NULL
+#define NEON(x) &x
 #else
 #define X86(x)  NULL
 #define NEON(x) NULL

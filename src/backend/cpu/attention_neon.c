@@ -1,0 +1,6 @@
+/* attention_neon.c - attention_body.h in NEON. SPDX-License-Identifier: MIT */
+#if defined(__aarch64__)
+#include "backend/cpu/vec_neon.h"
+
+#include "backend/cpu/attention_body.h"
+#endif

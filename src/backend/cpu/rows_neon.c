@@ -1,0 +1,6 @@
+/* rows_neon.c - rows_body.h in NEON. SPDX-License-Identifier: MIT */
+#if defined(__aarch64__)
+#include "backend/cpu/vec_neon.h"
+
+#include "backend/cpu/rows_body.h"
+#endif

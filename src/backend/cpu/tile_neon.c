@@ -1,0 +1,6 @@
+/* tile_neon.c - tile_body.h in NEON. SPDX-License-Identifier: MIT */
+#if defined(__aarch64__)
+#include "backend/cpu/vec_neon.h"
+
+#include "backend/cpu/tile_body.h"
+#endif

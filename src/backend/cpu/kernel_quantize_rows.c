@@ -43,9 +43,9 @@ static mica_status run(const mica__call *call, int stage, int64_t task, void *sc
     const int64_t per_task = rows_per_task(x), rows = mica__operand_rows(x);
     const int64_t end = (task + 1) * per_task < rows ? (task + 1) * per_task : rows;
     for (int64_t i = task * per_task; i < end; i++)
-        level->quantize_row((const float *)(const void *)mica__operand_row(x, i),
-                            x->shape[x->ndim - 1], attrs->group,
-                            mica__operand_row(&call->out[0], i));
+        level->real->quantize_row((const float *)(const void *)mica__operand_row(x, i),
+                                  x->shape[x->ndim - 1], attrs->group,
+                                  mica__operand_row(&call->out[0], i));
     return MICA_OK;
 }
 

@@ -99,7 +99,7 @@ void mica__store_row(const mica__matmul_level *level, mica_dtype dtype, const fl
     if (dtype == MICA_F32)
         memcpy(out, in, (size_t)n * sizeof(float));
     else
-        level->from_f32(dtype, in, n, out);
+        level->real->from_f32(dtype, in, n, out);
 }
 
 /* Moves one row of results to the output: neighbours at once, distant rows one by one. */

@@ -213,6 +213,8 @@ mica_status mica__prefix_open(mica__prefix_tree *tree, mica__kv_pool *pools, int
         memset(tree, 0, sizeof *tree);
         return MICA_E_MEMORY;
     }
+    for (int pool = 0; pool < MICA__KV_MAX_POOLS; pool++)
+        tree->root->blocks[pool] = -1;
     /* An address nobody outside knows: requests cannot be made to collide. */
     tree->root->hash = (uint64_t)(uintptr_t)tree->root * 0xd6e8feb86659fd93u;
     return MICA_OK;
@@ -302,7 +304,7 @@ void mica__prefix_share(mica__prefix_tree *tree, const mica__prefix_hit *hit,
 
 int32_t mica__prefix_state(const mica__prefix_hit *hit, int pool)
 {
-    return hit->node->parent ? hit->node->blocks[pool] : -1;
+    return hit->node->blocks[pool];
 }
 
 /* --- inserting -------------------------------------------------------------------------------- */

@@ -58,12 +58,17 @@ mica_status mica__sampler_reserve_history(mica__sampler *sampler, int64_t n_toke
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
-static mica_status check_range(const char *name, float value, float low, float high)
+static mica_status check_range(const char *name, float value, float low, float high,
+                               const char *range)
 {
     if (!(value >= low && value <= high))
-        MICA_FAIL(MICA_E_ARGUMENT, "%s %f is not between %f and %f", name, (double)value,
-                  (double)low, (double)high);
+        MICA_FAIL(MICA_E_ARGUMENT, "%s is not between %s", name, range);
     return MICA_OK;
+}
+
+static mica_status check_share(const char *name, float value)
+{
+    return check_range(name, value, 0, 1, "0 and 1");
 }
 
 static mica_status check_count(const char *name, int64_t value)
@@ -94,21 +99,24 @@ static mica_status check_lists(const mica_sampling *sampling, int64_t n_vocab)
 
 mica_status mica__sampling_check(const mica_sampling *sampling, int64_t n_vocab)
 {
-    MICA_TRY(check_range("temperature", sampling->temperature, 0, 1000));
+    MICA_TRY(check_range("temperature", sampling->temperature, 0, 1000, "0 and 1000"));
     MICA_TRY(check_count("top_k", sampling->top_k));
-    MICA_TRY(check_range("typical_p", sampling->typical_p, 0, 1));
-    MICA_TRY(check_range("top_p", sampling->top_p, 0, 1));
-    MICA_TRY(check_range("min_p", sampling->min_p, 0, 1));
-    MICA_TRY(check_range("xtc_probability", sampling->xtc_probability, 0, 1));
-    MICA_TRY(check_range("xtc_threshold", sampling->xtc_threshold, 0, 1));
+    MICA_TRY(check_share("typical_p", sampling->typical_p));
+    MICA_TRY(check_share("top_p", sampling->top_p));
+    MICA_TRY(check_share("min_p", sampling->min_p));
+    MICA_TRY(check_share("xtc_probability", sampling->xtc_probability));
+    MICA_TRY(check_share("xtc_threshold", sampling->xtc_threshold));
     if (sampling->repetition_penalty != 0)
-        MICA_TRY(check_range("repetition_penalty", sampling->repetition_penalty, 0.01f, 100));
+        MICA_TRY(check_range("repetition_penalty", sampling->repetition_penalty, 0.01f, 100,
+                             "0.01 and 100"));
     MICA_TRY(check_count("repetition_window", sampling->repetition_window));
-    MICA_TRY(check_range("presence_penalty", sampling->presence_penalty, -100, 100));
-    MICA_TRY(check_range("frequency_penalty", sampling->frequency_penalty, -100, 100));
-    MICA_TRY(check_range("dry_multiplier", sampling->dry_multiplier, 0, 1000));
+    MICA_TRY(
+        check_range("presence_penalty", sampling->presence_penalty, -100, 100, "-100 and 100"));
+    MICA_TRY(
+        check_range("frequency_penalty", sampling->frequency_penalty, -100, 100, "-100 and 100"));
+    MICA_TRY(check_range("dry_multiplier", sampling->dry_multiplier, 0, 1000, "0 and 1000"));
     if (sampling->dry_base != 0)
-        MICA_TRY(check_range("dry_base", sampling->dry_base, 1, 1000));
+        MICA_TRY(check_range("dry_base", sampling->dry_base, 1, 1000, "1 and 1000"));
     MICA_TRY(check_count("dry_allowed_length", sampling->dry_allowed_length));
     MICA_TRY(check_count("dry_window", sampling->dry_window));
     return check_lists(sampling, n_vocab);

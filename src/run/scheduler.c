@@ -28,7 +28,8 @@ static int64_t blocks_for(int64_t positions)
     return (positions + BLOCK - 1) / BLOCK;
 }
 
-/* The most blocks of a window pool that a sequence holds at once while it grows to `positions`. */
+/* The most blocks of a window pool that a sequence holds at once while it grows to `positions`: what
+ * the first position of a chunk sees, up to 15 positions kept before that, and the chunk. */
 static int64_t window_blocks(const mica__scheduler *scheduler, const mica__pool_spec *spec,
                              int64_t positions)
 {
@@ -36,7 +37,7 @@ static int64_t window_blocks(const mica__scheduler *scheduler, const mica__pool_
     const int64_t chunk = least(scheduler->prefill_chunk, scheduler->step_tokens);
     if (spec->window >= positions)
         return all;
-    return least(all, blocks_for(spec->window - 1 + chunk) + 1);
+    return least(all, blocks_for(spec->window + chunk + BLOCK - 2) + 1);
 }
 
 /* Bytes that growing to `positions` takes beyond `held` blocks. */

@@ -222,7 +222,7 @@ void mica__sequence_pass(mica__sequence *sequence, mica__kv_store *store)
 {
     for (int pool = 0; pool < store->n_pools; pool++) {
         const mica__pool_spec *spec = &store->pools[pool].spec;
-        const int64_t first = sequence->computed - spec->window + 1;
+        const int64_t first = sequence->computed / BLOCK * BLOCK - spec->window + 1;
         if (spec->kind != MICA__POOL_WINDOW || first / BLOCK <= sequence->passed[pool])
             continue;
         drop_entries(sequence, store, pool, first / BLOCK);

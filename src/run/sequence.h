@@ -84,7 +84,8 @@ void mica__sequence_publish(mica__sequence *sequence, mica__kv_store *store, int
 /* Where a prompt's recurrent state is kept: its last whole block that leaves a token to compute. */
 int64_t mica__sequence_checkpoint_at(const mica__sequence *sequence);
 
-/* Drops window blocks that no position from `computed` on sees. */
+/* Drops window blocks that no position from the last whole block's end on sees: with what stays the
+ * history can be taken up there again. */
 void mica__sequence_pass(mica__sequence *sequence, mica__kv_store *store);
 
 /* Drops every block and slot; nothing is computed any more. */

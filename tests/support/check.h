@@ -36,4 +36,9 @@
  * next call. */
 const char *shared_path(const char *relative);
 
+/* A file that tools/fetch put into the model cache (the environment's MICA_CACHE_DIR, else the one
+ * the build was configured with), or NULL where it is absent. Static buffer of its own, as above.
+ */
+const char *fetched_path(const char *relative);
+
 #endif

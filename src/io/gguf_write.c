@@ -158,6 +158,9 @@ static mica_status begin_key(mica__gguf_writer *writer, const char *key, int64_t
     if (length < 1 || length > MAX_KEY)
         MICA_FAIL(MICA_E_ARGUMENT, "a key of %lld bytes: 1 to %d are allowed", (long long)length,
                   MAX_KEY);
+    if (writer->alignment && length == (int64_t)sizeof ALIGNMENT_KEY - 1 &&
+        memcmp(key, ALIGNMENT_KEY, (size_t)length) == 0)
+        MICA_FAIL(MICA_E_ARGUMENT, "the key " ALIGNMENT_KEY " is written by opening with it");
     MICA_TRY(
         remember(&writer->key_places, (place){.at = writer->keys.length + 8, .length = length}));
     MICA_TRY(add_string(&writer->keys, key, length));

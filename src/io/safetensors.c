@@ -10,9 +10,10 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/text_buffer.h"
+#include "io/heap_sort.h"
 #include "io/json.h"
 #include "io/safetensors_part.h"
+#include "io/shown.h"
 
 #define MAX_INDEX ((int64_t)100 << 20)
 
@@ -27,8 +28,8 @@ struct mica__safetensors {
     int n_shards;
     mica__st_tensor *tensors; /* all shards' in order; the shard's own list when there is one */
     int64_t n_tensors;
-    bool joined;            /* tensors and names are this object's own */
-    mica__name_index names; /* of all tensors, when joined */
+    bool joined;      /* tensors and names are this object's own */
+    mica__map *names; /* to the index in tensors, when joined */
 };
 
 /* --- types --- */
@@ -118,8 +119,14 @@ static bool is_plain_name(const char *name, int64_t length)
     return true;
 }
 
-/* The names of all files in the index, each once, in sorted order. */
-static mica_status list_files(const mica__json *map, mica__name_index *files)
+static int compare_names(const void *left, const void *right)
+{
+    const char *const *a = left, *const *b = right;
+    return strcmp(*a, *b);
+}
+
+/* Files of the index: `files` maps each name to its place in the sorted list of all. */
+static mica_status list_files(const mica__json *map, mica__map *files, const char ***sorted)
 {
     char shown[MICA__SHOWN_BYTES], tensor[MICA__SHOWN_BYTES];
     for (const mica__json *entry = map->first; entry; entry = entry->next) {
@@ -131,42 +138,39 @@ static mica_status list_files(const mica__json *map, mica__name_index *files)
                       entry->type == MICA__JSON_STRING
                           ? mica__shown(shown, entry->string, entry->length)
                           : "(no string)");
-        MICA_TRY(mica__name_add(files, entry->string, entry->length, 0));
+        MICA_TRY(mica__map_insert(files, entry->string, (size_t)entry->length, 0));
     }
-    mica__name_sort(files);
-    int64_t kept = 0;
-    for (int64_t i = 0; i < files->n; i++)
-        if (!kept || strcmp(files->entries[i].bytes, files->entries[kept - 1].bytes) != 0) {
-            files->entries[kept] = files->entries[i];
-            files->entries[kept].item = kept;
-            kept++;
-        }
-    files->n = kept;
+    const int64_t n = mica__map_count(files);
+    if (n < 1 || n > INT32_MAX)
+        MICA_FAIL(MICA_E_FORMAT, "weight_map names %lld files", (long long)n);
+    *sorted = mica__alloc_zero(MICA_MEMORY_OTHER, (size_t)n, sizeof **sorted);
+    if (!*sorted)
+        return MICA_E_MEMORY;
+    int64_t at = 0;
+    for (int64_t i = 0; i < n; i++)
+        mica__map_next(files, &at, &(*sorted)[i], NULL, NULL);
+    mica__heap_sort(*sorted, n, sizeof **sorted, compare_names);
+    for (int64_t i = 0; i < n; i++)
+        MICA_TRY(mica__map_insert(files, (*sorted)[i], strlen((*sorted)[i]), i));
     return MICA_OK;
 }
 
 static mica_status open_listed(mica__safetensors *file, const char *index_path, bool use_map,
-                               const mica__name_index *files)
+                               const char *const *names, int64_t n)
 {
-    const char *slash = strrchr(index_path, '/');
-    const size_t folder = slash ? (size_t)(slash - index_path) + 1 : 0;
-    if (files->n < 1 || files->n > INT32_MAX)
-        MICA_FAIL(MICA_E_FORMAT, "weight_map names %lld files", (long long)files->n);
-    MICA_TRY(make_shards(file, files->n));
-    for (int i = 0; i < file->n_shards; i++) {
-        mica__text path = {.kind = MICA_MEMORY_OTHER};
-        mica__text_add(&path, index_path, folder);
-        mica__text_add(&path, files->entries[i].bytes, (size_t)files->entries[i].length);
-        mica_status status = path.status;
-        if (status == MICA_OK)
-            status = open_shard(path.bytes, use_map, &file->shards[i]);
-        mica__text_free(&path);
-        MICA_TRY(status);
+    MICA_TRY(make_shards(file, n));
+    char *folder = mica__path_directory(index_path);
+    mica_status status = folder ? MICA_OK : MICA_E_MEMORY;
+    for (int64_t i = 0; i < n && status == MICA_OK; i++) {
+        char *path = mica__path_join(folder, names[i]);
+        status = path ? open_shard(path, use_map, &file->shards[i]) : MICA_E_MEMORY;
+        mica__free(path);
     }
-    return MICA_OK;
+    mica__free(folder);
+    return status;
 }
 
-/* One list of all shards' tensors, one index over their names. */
+/* One list of all shards' tensors, one map over their names. */
 static mica_status join_tensors(mica__safetensors *file)
 {
     int64_t total = 0;
@@ -176,68 +180,80 @@ static mica_status join_tensors(mica__safetensors *file)
     file->tensors = mica__alloc_zero(MICA_MEMORY_OTHER, (size_t)total, sizeof *file->tensors);
     if (!file->tensors)
         return MICA_E_MEMORY;
+    MICA_TRY(mica__map_new(MICA_MEMORY_OTHER, MICA__MAP_BORROWS, &file->names));
     for (int i = 0; i < file->n_shards; i++)
         for (int64_t t = 0; t < file->shards[i].part.n_tensors; t++) {
             mica__st_tensor *tensor = &file->tensors[file->n_tensors];
             *tensor = file->shards[i].part.tensors[t];
             tensor->shard = i;
-            MICA_TRY(mica__name_add(&file->names, tensor->name, (int64_t)strlen(tensor->name),
-                                    file->n_tensors++));
+            bool added = false;
+            const size_t length = strlen(tensor->name);
+            MICA_TRY(mica__map_insert_new(file->names, tensor->name, length, file->n_tensors++,
+                                          &added, NULL));
+            char shown[MICA__SHOWN_BYTES];
+            if (!added)
+                MICA_FAIL(MICA_E_FORMAT, "the tensor \"%s\" is in more than one file",
+                          mica__shown(shown, tensor->name, (int64_t)length));
         }
-    const mica__name_entry *twice = mica__name_sort(&file->names);
-    char shown[MICA__SHOWN_BYTES];
-    if (twice)
-        MICA_FAIL(MICA_E_FORMAT, "the tensor \"%s\" occurs in two files",
-                  mica__shown(shown, twice->bytes, twice->length));
+    return MICA_OK;
+}
+
+/* The tensor of a file that the index does not list. */
+static mica_status find_unlisted(const mica__safetensors *file, const mica__json *map,
+                                 mica__map *listed)
+{
+    for (const mica__json *entry = map->first; entry; entry = entry->next)
+        MICA_TRY(mica__map_insert(listed, entry->key, (size_t)entry->key_length, 0));
+    for (int64_t i = 0; i < file->n_tensors; i++) {
+        const mica__st_tensor *tensor = &file->tensors[i];
+        const size_t length = strlen(tensor->name);
+        char shown[MICA__SHOWN_BYTES];
+        if (!mica__map_find(listed, tensor->name, length, NULL))
+            MICA_FAIL(MICA_E_FORMAT, "tensor \"%s\" of %s is not in the index",
+                      mica__shown(shown, tensor->name, (int64_t)length),
+                      file->shards[tensor->shard].path);
+    }
     return MICA_OK;
 }
 
 /* The index and the files name the same tensors in the same places. Names are unique on both sides,
- * so equal counts and every index entry in its place are enough. */
+ * so every index entry in its place and equal counts are enough. */
 static mica_status check_index(const mica__safetensors *file, const mica__json *map,
-                               const mica__name_index *files)
+                               const mica__map *files)
 {
-    char shown[MICA__SHOWN_BYTES];
     for (const mica__json *entry = map->first; entry; entry = entry->next) {
-        const int64_t i = mica__name_find(&file->names, entry->key, entry->key_length);
-        const int64_t shard_wanted = mica__name_find(files, entry->string, entry->length);
-        if (i < 0 || file->tensors[i].shard != shard_wanted)
+        int64_t i, wanted = -1;
+        char shown[MICA__SHOWN_BYTES];
+        mica__map_find(files, entry->string, (size_t)entry->length, &wanted);
+        if (!mica__map_find(file->names, entry->key, (size_t)entry->key_length, &i) ||
+            file->tensors[i].shard != wanted)
             MICA_FAIL(MICA_E_FORMAT, "tensor \"%s\" is not in %s as the index says",
                       mica__shown(shown, entry->key, entry->key_length), entry->string);
     }
     if (file->n_tensors == map->n)
         return MICA_OK;
-    mica__name_index listed = {0};
-    mica_status status = MICA_OK;
-    for (const mica__json *entry = map->first; entry && status == MICA_OK; entry = entry->next)
-        status = mica__name_add(&listed, entry->key, entry->key_length, 0);
-    if (status == MICA_OK) {
-        mica__name_sort(&listed);
-        for (int64_t i = 0; i < file->n_tensors && status == MICA_OK; i++) {
-            const mica__st_tensor *tensor = &file->tensors[i];
-            const int64_t length = (int64_t)strlen(tensor->name);
-            if (mica__name_find(&listed, tensor->name, length) < 0)
-                status = mica__fail(MICA_E_FORMAT, "tensor \"%s\" of %s is not in the index",
-                                    mica__shown(shown, tensor->name, length),
-                                    file->shards[tensor->shard].path);
-        }
-    }
-    mica__name_free(&listed);
+    mica__map *listed;
+    MICA_TRY(mica__map_new(MICA_MEMORY_OTHER, MICA__MAP_BORROWS, &listed));
+    const mica_status status = find_unlisted(file, map, listed);
+    mica__map_free(listed);
     return status;
 }
 
 static mica_status open_from_map(mica__safetensors *file, const char *index_path, bool use_map,
                                  const mica__json *map)
 {
-    mica__name_index files = {0};
-    mica_status status = list_files(map, &files);
+    mica__map *files;
+    const char **names = NULL;
+    MICA_TRY(mica__map_new(MICA_MEMORY_OTHER, MICA__MAP_BORROWS, &files));
+    mica_status status = list_files(map, files, &names);
     if (status == MICA_OK)
-        status = open_listed(file, index_path, use_map, &files);
+        status = open_listed(file, index_path, use_map, names, mica__map_count(files));
     if (status == MICA_OK)
         status = join_tensors(file);
     if (status == MICA_OK)
-        status = check_index(file, map, &files);
-    mica__name_free(&files);
+        status = check_index(file, map, files);
+    mica__free(names);
+    mica__map_free(files);
     return status;
 }
 
@@ -314,7 +330,7 @@ void mica__safetensors_close(mica__safetensors *file)
         return;
     if (file->joined)
         mica__free(file->tensors);
-    mica__name_free(&file->names);
+    mica__map_free(file->names);
     for (int i = 0; i < file->n_shards; i++) {
         mica__st_part_free(&file->shards[i].part);
         mica__file_close(file->shards[i].file);
@@ -336,16 +352,17 @@ const mica__st_tensor *mica__safetensors_tensor_at(const mica__safetensors *file
 
 const mica__st_tensor *mica__safetensors_find(const mica__safetensors *file, const char *name)
 {
-    const mica__name_index *names = file->joined ? &file->names : &file->shards[0].part.names;
-    const int64_t i = mica__name_find(names, name, (int64_t)strlen(name));
-    return i < 0 ? NULL : &file->tensors[i];
+    const mica__map *names = file->joined ? file->names : file->shards[0].part.names;
+    int64_t i;
+    return mica__map_find(names, name, strlen(name), &i) ? &file->tensors[i] : NULL;
 }
 
 const char *mica__safetensors_metadata(const mica__safetensors *file, const char *key)
 {
     const mica__st_part *part = &file->shards[0].part;
-    const int64_t i = mica__name_find(&part->metadata_keys, key, (int64_t)strlen(key));
-    return i < 0 ? NULL : part->metadata[i].value;
+    int64_t i;
+    return mica__map_find(part->metadata_keys, key, strlen(key), &i) ? part->metadata[i].value
+                                                                     : NULL;
 }
 
 int64_t mica__safetensors_n_metadata(const mica__safetensors *file)

@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "io/heap_sort.h"
 #include "io/json.h"
+#include "io/shown.h"
 
 #define MAX_HEADER 100000000
 #define MAX_DEPTH  8
@@ -332,26 +333,32 @@ static mica_status check_cover(parser *p, int64_t n_data)
     return MICA_OK;
 }
 
-static mica_status twice(const char *what, const mica__name_entry *entry)
+static mica_status add_name(mica__map *map, const char *what, const char *name, int64_t length,
+                            int64_t i)
 {
+    bool added = false;
     char shown[MICA__SHOWN_BYTES];
-    MICA_FAIL(MICA_E_FORMAT, "header: %s \"%s\" occurs twice", what,
-              mica__shown(shown, entry->bytes, entry->length));
+    MICA_TRY(mica__map_insert_new(map, name, (size_t)length, i, &added, NULL));
+    if (!added)
+        MICA_FAIL(MICA_E_FORMAT, "header: the %s \"%s\" occurs twice", what,
+                  mica__shown(shown, name, length));
+    return MICA_OK;
 }
 
 /* The strings have their final place now. */
 static mica_status link_tensors(parser *p, const uint8_t *data)
 {
     mica__st_part *part = p->part;
+    MICA_TRY(mica__map_new(MICA_MEMORY_OTHER, MICA__MAP_BORROWS, &part->names));
+    MICA_TRY(mica__map_reserve(part->names, part->n_tensors, 0));
     for (int64_t i = 0; i < part->n_tensors; i++) {
         const span *s = &p->spans[i];
         mica__st_tensor *tensor = &part->tensors[s->tensor];
         tensor->name = part->strings.bytes + s->name;
         tensor->data = data + s->begin;
-        MICA_TRY(mica__name_add(&part->names, tensor->name, s->name_length, s->tensor));
+        MICA_TRY(add_name(part->names, "tensor name", tensor->name, s->name_length, s->tensor));
     }
-    const mica__name_entry *double_name = mica__name_sort(&part->names);
-    return double_name ? twice("the tensor name", double_name) : MICA_OK;
+    return MICA_OK;
 }
 
 static mica_status link_metadata(parser *p)
@@ -361,14 +368,14 @@ static mica_status link_metadata(parser *p)
         mica__alloc_zero(MICA_MEMORY_OTHER, (size_t)part->n_metadata, sizeof *part->metadata);
     if (!part->metadata)
         return MICA_E_MEMORY;
+    MICA_TRY(mica__map_new(MICA_MEMORY_OTHER, MICA__MAP_BORROWS, &part->metadata_keys));
     for (int64_t i = 0; i < part->n_metadata; i++) {
         part->metadata[i] = (mica__st_metadata){.key = part->strings.bytes + p->pairs[i].key,
                                                 .value = part->strings.bytes + p->pairs[i].value};
-        MICA_TRY(
-            mica__name_add(&part->metadata_keys, part->metadata[i].key, p->pairs[i].key_length, i));
+        MICA_TRY(add_name(part->metadata_keys, "key of __metadata__", part->metadata[i].key,
+                          p->pairs[i].key_length, i));
     }
-    const mica__name_entry *double_key = mica__name_sort(&part->metadata_keys);
-    return double_key ? twice("the key of __metadata__", double_key) : MICA_OK;
+    return MICA_OK;
 }
 
 /* --- the whole --- */
@@ -413,7 +420,7 @@ void mica__st_part_free(mica__st_part *part)
     mica__text_free(&part->strings);
     mica__free(part->tensors);
     mica__free(part->metadata);
-    mica__name_free(&part->names);
-    mica__name_free(&part->metadata_keys);
+    mica__map_free(part->names);
+    mica__map_free(part->metadata_keys);
     *part = (mica__st_part){0};
 }

@@ -4,8 +4,8 @@
 #ifndef MICA_IO_SAFETENSORS_PART_H
 #define MICA_IO_SAFETENSORS_PART_H
 
+#include "base/hash_map.h"
 #include "base/text_buffer.h"
-#include "io/name_index.h"
 #include "io/safetensors.h"
 
 typedef struct mica__st_metadata {
@@ -18,10 +18,10 @@ typedef struct mica__st_part {
     mica__text strings;       /* names, metadata keys and values, each with a NUL behind it */
     mica__st_tensor *tensors; /* header order */
     int64_t n_tensors;
-    mica__name_index names;
+    mica__map *names;            /* to the index in tensors */
     mica__st_metadata *metadata; /* header order */
     int64_t n_metadata;
-    mica__name_index metadata_keys;
+    mica__map *metadata_keys; /* to the index in metadata */
 } mica__st_part;
 
 /* Parses bytes[0, n), which must outlive the part. On failure the part is empty and needs no

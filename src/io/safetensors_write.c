@@ -9,10 +9,10 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/file.h"
+#include "base/hash_map.h"
 #include "base/text_buffer.h"
 #include "io/json.h"
-#include "io/name_index.h"
-#include "io/out_file.h"
 
 #define MAX_HEADER 100000000
 
@@ -22,7 +22,7 @@ typedef struct names {
 } names;
 
 struct mica__st_writer {
-    mica__out_file *file;
+    mica__file_writer *file;
     mica__text header; /* without the closing brace */
     names tensors;
     names keys;
@@ -40,7 +40,7 @@ mica_status mica__st_writer_open(const char *path, mica__st_writer **writer)
     opened->header =
         (mica__text){.kind = MICA_MEMORY_OTHER, .max = MAX_HEADER - 16}; /* room for the padding */
     opened->tensors.bytes.kind = opened->keys.bytes.kind = MICA_MEMORY_OTHER;
-    const mica_status status = mica__out_open(path, &opened->file);
+    const mica_status status = mica__file_create(path, &opened->file);
     if (status != MICA_OK) {
         mica__st_writer_discard(opened);
         return status;
@@ -53,7 +53,7 @@ void mica__st_writer_discard(mica__st_writer *writer)
 {
     if (!writer)
         return;
-    mica__out_discard(writer->file);
+    mica__file_abandon(writer->file);
     mica__text_free(&writer->header);
     mica__text_free(&writer->tensors.bytes);
     mica__text_free(&writer->keys.bytes);
@@ -144,19 +144,26 @@ mica_status mica__st_declare(mica__st_writer *writer, const char *name, mica__st
     return MICA_OK;
 }
 
+static mica_status insert_all(const names *list, const char *what, mica__map *seen)
+{
+    const char *at = list->bytes.bytes;
+    for (int64_t i = 0; i < list->n; i++) {
+        const size_t length = strlen(at);
+        bool added = false;
+        MICA_TRY(mica__map_insert_new(seen, at, length, i, &added, NULL));
+        if (!added)
+            MICA_FAIL(MICA_E_ARGUMENT, "the %s \"%s\" is given twice", what, at);
+        at += length + 1;
+    }
+    return MICA_OK;
+}
+
 static mica_status check_unique(const names *list, const char *what)
 {
-    mica__name_index index = {0};
-    const char *at = list->bytes.bytes;
-    mica_status status = MICA_OK;
-    for (int64_t i = 0; i < list->n && status == MICA_OK; i++) {
-        status = mica__name_add(&index, at, (int64_t)strlen(at), i);
-        at += strlen(at) + 1;
-    }
-    const mica__name_entry *twice = status == MICA_OK ? mica__name_sort(&index) : NULL;
-    if (twice)
-        status = mica__fail(MICA_E_ARGUMENT, "the %s \"%s\" is given twice", what, twice->bytes);
-    mica__name_free(&index);
+    mica__map *seen;
+    MICA_TRY(mica__map_new(MICA_MEMORY_OTHER, MICA__MAP_BORROWS, &seen));
+    const mica_status status = insert_all(list, what, seen);
+    mica__map_free(seen);
     return status;
 }
 
@@ -173,8 +180,8 @@ static mica_status write_header(mica__st_writer *writer)
         MICA_TRY(mica__text_add_char(header, ' '));
     uint8_t size[8];
     mica__store_u64(size, (uint64_t)header->length);
-    MICA_TRY(mica__out_write(writer->file, size, sizeof size));
-    MICA_TRY(mica__out_write(writer->file, header->bytes, (size_t)header->length));
+    MICA_TRY(mica__file_write(writer->file, size, sizeof size));
+    MICA_TRY(mica__file_write(writer->file, header->bytes, (size_t)header->length));
     writer->writing = true;
     writer->missing = writer->size;
     return MICA_OK;
@@ -188,7 +195,7 @@ mica_status mica__st_write(mica__st_writer *writer, const void *bytes, int64_t n
         MICA_FAIL(MICA_E_STATE, "%lld bytes more than the declared tensors hold",
                   (long long)(n - writer->missing));
     writer->missing -= n;
-    return mica__out_write(writer->file, bytes, (size_t)n);
+    return mica__file_write(writer->file, bytes, (size_t)n);
 }
 
 static mica_status finish(mica__st_writer *writer)
@@ -198,9 +205,9 @@ static mica_status finish(mica__st_writer *writer)
     if (writer->missing)
         MICA_FAIL(MICA_E_STATE, "the declared tensors lack %lld of their %lld bytes",
                   (long long)writer->missing, (long long)writer->size);
-    mica__out_file *file = writer->file;
+    mica__file_writer *file = writer->file;
     writer->file = NULL;
-    return mica__out_commit(file);
+    return mica__file_commit(file);
 }
 
 mica_status mica__st_writer_finish(mica__st_writer *writer)

@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
+#include "base/hash_map.h"
 #include "base/text_buffer.h"
-#include "io/name_index.h"
 
 #define GET_INSTEAD "get the model as safetensors or GGUF"
 
@@ -25,7 +26,7 @@ struct mica__weights {
     mica__weight *tensors; /* [n] */
     int64_t n;
     mica__text names; /* GGUF: names, each with a NUL behind it */
-    mica__name_index index;
+    mica__map *index; /* name to place in tensors */
 };
 
 /* --- the list --- */
@@ -128,6 +129,8 @@ static mica_status make_list(mica__weights *weights)
         return MICA_E_MEMORY;
     if (weights->gguf)
         MICA_TRY(copy_gguf_names(weights));
+    MICA_TRY(mica__map_new(MICA_MEMORY_OTHER, MICA__MAP_BORROWS, &weights->index));
+    MICA_TRY(mica__map_reserve(weights->index, weights->n, 0));
     const char *name = weights->names.bytes;
     for (int64_t i = 0; i < weights->n; i++) {
         mica__weight *weight = &weights->tensors[i];
@@ -137,9 +140,8 @@ static mica_status make_list(mica__weights *weights)
             name += tensor->name.length + 1;
         } else
             fill_from_safetensors(weight, mica__safetensors_tensor_at(weights->safetensors, i));
-        MICA_TRY(mica__name_add(&weights->index, weight->name, (int64_t)strlen(weight->name), i));
+        MICA_TRY(mica__map_insert(weights->index, weight->name, strlen(weight->name), i));
     }
-    mica__name_sort(&weights->index);
     return MICA_OK;
 }
 
@@ -364,12 +366,11 @@ static mica_status list_folder(const char *path, listing *found)
 static mica_status open_in_folder(mica__weights *weights, const char *folder, const char *name,
                                   bool use_map)
 {
-    mica__text path = {.kind = MICA_MEMORY_OTHER};
-    mica__text_format(&path, "%s/%s", folder, name);
-    mica_status status = path.status;
-    if (status == MICA_OK)
-        status = open_by_content(weights, path.bytes, use_map);
-    mica__text_free(&path);
+    char *path = mica__path_join(folder, name);
+    if (!path)
+        return MICA_E_MEMORY;
+    const mica_status status = open_by_content(weights, path, use_map);
+    mica__free(path);
     return status;
 }
 
@@ -411,20 +412,14 @@ static mica_status open_folder(mica__weights *weights, const char *path, bool us
 
 /* --- opening --- */
 
-/* The folder part of a path, or the path itself where it is a folder. */
+/* The folder itself without slashes at its end, or the folder of a file. */
 static mica_status keep_folder(mica__weights *weights, const char *path, bool is_folder)
 {
     size_t length = strlen(path);
-    if (!is_folder) {
-        const char *slash = strrchr(path, '/');
-        length = slash ? (size_t)(slash - path) : 0;
-        if (slash == path)
-            length = 1;
-    }
     while (length > 1 && path[length - 1] == '/')
         length--;
-    weights->folder = length ? mica__strndup(MICA_MEMORY_OTHER, path, length)
-                             : mica__strndup(MICA_MEMORY_OTHER, ".", 1);
+    weights->folder =
+        is_folder ? mica__strndup(MICA_MEMORY_OTHER, path, length) : mica__path_directory(path);
     return weights->folder ? MICA_OK : MICA_E_MEMORY;
 }
 
@@ -469,7 +464,7 @@ void mica__weights_close(mica__weights *weights)
     mica__free(weights->folder);
     mica__free(weights->tensors);
     mica__text_free(&weights->names);
-    mica__name_free(&weights->index);
+    mica__map_free(weights->index);
     mica__free(weights);
 }
 
@@ -492,8 +487,8 @@ const mica__weight *mica__weights_at(const mica__weights *weights, int64_t i)
 
 const mica__weight *mica__weights_find(const mica__weights *weights, const char *name)
 {
-    const int64_t i = mica__name_find(&weights->index, name, (int64_t)strlen(name));
-    return i < 0 ? NULL : &weights->tensors[i];
+    int64_t i;
+    return mica__map_find(weights->index, name, strlen(name), &i) ? &weights->tensors[i] : NULL;
 }
 
 mica_status mica__weights_need(const mica__weights *weights, const char *name,

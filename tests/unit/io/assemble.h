@@ -94,29 +94,6 @@ static inline uint8_t *exact_copy(const uint8_t *bytes, size_t n)
     return copy;
 }
 
-/* A path in the temporary folder that no other test of this process and no other process uses.
- * Static buffer. */
-static inline const char *scratch_path(const char *name)
-{
-    static char path[4096];
-    const char *folder = getenv("TMPDIR");
-    static char unique[3000];
-    if (!unique[0]) {
-        snprintf(unique, sizeof unique, "%s/mica-io-XXXXXX", folder ? folder : "/tmp");
-        assert_non_null(mkdtemp(unique));
-    }
-    snprintf(path, sizeof path, "%s/%s", unique, name);
-    return path;
-}
-
-static inline void write_file(const char *path, const void *bytes, size_t n)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, n, file), n);
-    assert_int_equal(fclose(file), 0);
-}
-
 static inline size_t read_file(const char *path, uint8_t *bytes, size_t most)
 {
     FILE *file = fopen(path, "rb");

@@ -6,10 +6,11 @@
  */
 #include "unit/io/assemble.h"
 
-#include <sys/stat.h>
-
 #include "base/alloc.h"
 #include "io/gguf.h"
+#include "support/temp_dir.h"
+
+static char *dir;
 
 #define HEAD(tensors, keys) "'GGUF' w3 q" #tensors " q" #keys " "
 #define ARCH                "\"general.architecture\" w8 \"llama\" "
@@ -364,7 +365,7 @@ static void write_assembled(const char *name, const char *source)
 {
     static assembled out;
     assemble(source, &out);
-    write_file(scratch_path(name), out.bytes, out.n);
+    temp_write(dir, name, out.bytes, out.n);
 }
 
 #define PART(no, count, total, tensor)                                                             \
@@ -383,7 +384,7 @@ static void a_split_model_opens_from_any_part(void **state)
     for (int from = 0; from < 3; from++)
         for (int use_map = 0; use_map < 2; use_map++) {
             mica__gguf *gguf;
-            assert_ok(mica__gguf_open(scratch_path(names[from]), use_map, &gguf));
+            assert_ok(mica__gguf_open(temp_path(dir, names[from]), use_map, &gguf));
             assert_int_equal(mica__gguf_n_shards(gguf), 3);
             assert_int_equal(mica__gguf_n_tensors(gguf), 3);
             const mica__gguf_tensor *c = mica__gguf_find_tensor(gguf, "c");
@@ -401,7 +402,7 @@ static void a_split_model_opens_from_any_part(void **state)
 static void assert_split_refused(const char *name, mica_status status, const char *message)
 {
     mica__gguf *gguf;
-    assert_status(mica__gguf_open(scratch_path(name), true, &gguf), status);
+    assert_status(mica__gguf_open(temp_path(dir, name), true, &gguf), status);
     if (!strstr(mica_last_error(), message))
         fail_msg("\"%s\" lacks \"%s\"", mica_last_error(), message);
 }
@@ -418,7 +419,7 @@ static void parts_that_do_not_belong_together_are_refused(void **state)
     write_assembled("x-00002-of-00002.gguf", PART(1, 2, 3, b));
     assert_split_refused("x-00001-of-00002.gguf", MICA_E_FORMAT, "split.tensors.count is 3");
     write_assembled("x-00002-of-00002.gguf", PART(1, 2, 2, a));
-    assert_split_refused("x-00001-of-00002.gguf", MICA_E_FORMAT, "\"a\" occurs in two parts");
+    assert_split_refused("x-00001-of-00002.gguf", MICA_E_FORMAT, "\"a\" is in an earlier part");
     write_assembled("x-00002-of-00002.gguf", HEAD(1, 0) "\"b\" w1 q1 w0 q0 p32 w1");
     assert_split_refused("x-00001-of-00002.gguf", MICA_E_FORMAT, "split.no is -1");
     write_assembled("x-00002-of-00002.gguf", "'GGUF' w3 q1");
@@ -451,7 +452,7 @@ static void every_failing_allocation_leaks_nothing(void **state)
             mica__gguf *gguf;
             mica__fault_after(n, false);
             const mica_status status =
-                mica__gguf_open(scratch_path("f-00001-of-00002.gguf"), use_map, &gguf);
+                mica__gguf_open(temp_path(dir, "f-00001-of-00002.gguf"), use_map, &gguf);
             mica__fault_after(0, false);
             mica__gguf_close(gguf);
             assert_int_equal(bytes_in_use(), before);
@@ -502,6 +503,20 @@ static void outside_files_open_with_their_values_or_are_refused(void **state)
     mica__gguf_close(gguf);
 }
 
+static int make_dir(void **state)
+{
+    (void)state;
+    dir = temp_dir_new();
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    temp_dir_remove(dir);
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,5 +534,5 @@ int main(void)
         cmocka_unit_test(every_failing_allocation_leaks_nothing),
         cmocka_unit_test(outside_files_open_with_their_values_or_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -1,8 +1,6 @@
 # libmica: every source below src/ but the program's, compiled once and linked as .a and .so.
 # SPDX-License-Identifier: MIT
 find_package(Threads REQUIRED)
-find_path(YAJL_INCLUDE_DIR yajl/yajl_parse.h REQUIRED)
-find_library(YAJL_LIBRARY yajl REQUIRED)
 
 file(GLOB MICA_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/base/*.c ${CMAKE_SOURCE_DIR}/src/core/*.c
      ${CMAKE_SOURCE_DIR}/src/ops/*.c ${CMAKE_SOURCE_DIR}/src/transform/*.c
@@ -11,8 +9,7 @@ file(GLOB MICA_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/base/*.c ${CMAK
      ${CMAKE_SOURCE_DIR}/src/models/*.c ${CMAKE_SOURCE_DIR}/src/run/*.c)
 
 add_library(mica_objects OBJECT ${MICA_SOURCES})
-target_include_directories(mica_objects PUBLIC ${CMAKE_SOURCE_DIR}/include PRIVATE ${CMAKE_SOURCE_DIR}/src
-                           ${YAJL_INCLUDE_DIR})
+target_include_directories(mica_objects PUBLIC ${CMAKE_SOURCE_DIR}/include PRIVATE ${CMAKE_SOURCE_DIR}/src)
 target_compile_definitions(mica_objects PRIVATE MICA_BUILDING=1 MICA_VERSION="${PROJECT_VERSION}")
 target_link_libraries(mica_objects PUBLIC Threads::Threads)
 include(${CMAKE_SOURCE_DIR}/cmake/kernels.cmake)
@@ -20,7 +17,7 @@ include(${CMAKE_SOURCE_DIR}/cmake/kernels.cmake)
 foreach(kind STATIC SHARED)
   string(TOLOWER mica_${kind} target)
   add_library(${target} ${kind})
-  target_link_libraries(${target} PRIVATE mica_objects PUBLIC ${YAJL_LIBRARY} m Threads::Threads)
+  target_link_libraries(${target} PRIVATE mica_objects PUBLIC m Threads::Threads)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>
                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME mica VERSION ${PROJECT_VERSION} SOVERSION 0)

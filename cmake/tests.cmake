@@ -24,7 +24,7 @@ set(MICA_CACHE_DIR ${default_cache} CACHE PATH "Folder where tools/fetch keeps r
 file(GLOB support_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.c)
 add_library(mica_test_support STATIC ${support_sources})
 target_include_directories(mica_test_support PUBLIC ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/src
-                           ${CMOCKA_INCLUDE_DIR} ${YAJL_INCLUDE_DIR} ${LZMA_INCLUDE_DIR})
+                           ${CMOCKA_INCLUDE_DIR} ${LZMA_INCLUDE_DIR})
 target_compile_definitions(mica_test_support PUBLIC MICA_SHARED_DIR="${MICA_SHARED_DIR}"
                            MICA_SOURCE_DIR="${CMAKE_SOURCE_DIR}" MICA_CACHE_DIR="${MICA_CACHE_DIR}")
 target_link_libraries(mica_test_support PUBLIC mica_static ${CMOCKA_LIBRARY} ${LZMA_LIBRARY})

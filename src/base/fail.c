@@ -41,10 +41,18 @@ mica_status mica__fail_at(mica_status status, const char *format, ...)
     memcpy(before, record, sizeof before);
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(record, sizeof record, format, args);
+    const int n = vsnprintf(record, sizeof record, format, args);
     va_end(args);
-    if (n >= 0 && (size_t)n < sizeof record)
-        snprintf(record + n, sizeof record - (size_t)n, ": %s", before);
+    /* Truncated by hand: sanitizer builds warn about a snprintf that may have to. */
+    if (n < 0 || (size_t)n + 3 > sizeof record)
+        return status;
+    char *end = record + n;
+    memcpy(end, ": ", 2);
+    const size_t room = sizeof record - (size_t)n - 3;
+    const size_t length = strnlen(before, sizeof before);
+    const size_t kept = length < room ? length : room;
+    memcpy(end + 2, before, kept);
+    end[2 + kept] = '\0';
     return status;
 }
 

@@ -1,10 +1,10 @@
-/* json.h - reading and writing JSON on top of the JSON library (yajl: streaming, per-handle
- * allocation).
+/* json.h - reading and writing JSON.
  *
  * Two ways to read: a document tree for configs and messages, a stream of events for files of many
- * megabytes. Strict RFC 8259 (valid UTF-8, no trailing bytes, no comments, no NaN); duplicate keys
- * are refused in the tree. Limits on depth, nodes and bytes; everything is counted memory. Errors
- * name the byte offset. SPDX-License-Identifier: MIT
+ * megabytes. Strict RFC 8259 (valid UTF-8, paired surrogates, no trailing bytes, no byte order
+ * mark, no comments, no NaN). The tree refuses duplicate keys and numbers beyond a double, too.
+ * Limits on depth, nodes and bytes; everything is counted memory. Errors name the byte offset.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_IO_JSON_H
 #define MICA_IO_JSON_H

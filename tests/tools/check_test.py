@@ -253,7 +253,9 @@ class Files(Case):
         self.assert_clean()
         os.rename(os.path.join(self.root, 'tests/unit/base/x_test.c'), os.path.join(self.root, 'tests/unit/y_test.c'))
         self.c('tests/unit/y_test.c', '#include "base/x.h"\n')
-        os.rmdir(os.path.join(self.root, 'tests/unit/base'))
+        self.assert_clean()
+        self.c('src/base/y.h', '#include "base/x.h"\n')
+        self.c('tests/unit/y_test.c', '#include "base/y.h"\n')
         self.assert_clean()
 
     def test_stale_generated_file_is_found(self):

@@ -281,6 +281,14 @@ class Text(Case):
         self.write('docs/x.md', 'see build/root/x and https://example.org/home/user/x and /usr/lib\n')
         self.assert_clean()
 
+    def test_files_that_documents_name_exist(self):
+        self.c('src/base/x.c')
+        self.write('docs/a.md', 'see src/base/x.c, `src/base/x`, src/base, https://a.org/src/no and build/src/no\n')
+        self.write('docs/roadmap.md', 'src/later.c\n')
+        self.assert_clean()
+        self.write('docs/a.md', '(src/base/y.c)\n')
+        self.assert_finds('docs-path', 'docs/a.md:1', 'src/base/y.c')
+
     def test_sources_are_ascii_but_for_strings_of_tests(self):
         self.c('src/base/x.c', 'static char name[] = "\u00e9";\n')
         self.assert_finds('ascii', 'src/base/x.c:4')

@@ -47,8 +47,8 @@ class Machine(unittest.TestCase):
         self.stand_in('id', f'echo {user}')
         self.stand_in('dpkg-query', f'''for name; do :; done
 grep -qx "$name" {state} || exit 1
-case $3 in *Depends*) echo "clang-19" ;; *) echo installed ;; esac''')
-        self.stand_in('apt-cache', f'''if [ "$1" = depends ]; then grep -q "^clang$" {known} && echo "  Depends: clang-19"; exit 0; fi
+case $3 in *Depends*) echo "clang-19 (>= 19~), clang-3.2" ;; *) echo installed ;; esac''')
+        self.stand_in('apt-cache', f'''if [ "$1" = depends ]; then grep -q "^clang$" {known} && printf '%s\\n' clang '  Depends: clang-19' '  Breaks: clang-3.2' '    clang-14' '  Replaces: clang-3.8'; exit 0; fi
 grep -qx "$2" {known} && printf '%s:\\n  Installed: (none)\\n  Candidate: 1.0\\n' "$2"''')
         self.stand_in('apt-get', f'''echo "apt-get $*" >> {self.log}
 if [ "$1" = update ]; then cp {known}.all {known}; exit 0; fi

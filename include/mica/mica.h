@@ -1,11 +1,13 @@
-/* mica.h - every public header.
+/* mica.h - all of mica.
  * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_MICA_H
 #define MICA_MICA_H
 
+#include <mica/array.h>
 #include <mica/dtype.h>
 #include <mica/memory.h>
+#include <mica/ops.h>
 #include <mica/status.h>
 
 #endif

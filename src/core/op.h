@@ -108,8 +108,8 @@ typedef struct mica__quantize_rows_attrs {
 } mica__quantize_rows_attrs;
 
 /* One row of rounded activations: codes int8 [k] padded to 64 bytes, then scales f32 [k / group]
- * padded to 64 bytes, then i32 sums of the codes, one for each 32 values (k / 32), padded to 64
- * bytes. k is a multiple of group. */
+ * padded to 64 bytes, then sums of the codes as pairs of i16, one pair for each 32 values: the sum
+ * of the first 16 and of the last 16 of them; padded to 64 bytes. k is a multiple of group. */
 static inline int64_t mica__act8_codes_bytes(int64_t k)
 {
     return (k + 63) / 64 * 64;
@@ -128,7 +128,7 @@ static inline int64_t mica__act8_row_bytes(int64_t k, int64_t group)
 
 /* The activation group that a weight format is multiplied with: 256 for the K formats (and IQ4_XS),
  * the MLX group for MLX formats, else 32. */
-int64_t mica__act8_group(int32_t format, int32_t mlx_group);
+int32_t mica__act8_group(int32_t format, int32_t mlx_group);
 
 typedef struct mica__norm_attrs {
     float eps;

@@ -1,0 +1,78 @@
+/* matmul_level.h - what a feature level provides to the products with weights.
+ *
+ * Invariant: every level gives the same bits for every function, whatever the number of rows on
+ * either side; docs/numerics.md has the orders of additions. A NULL entry means that the level
+ * below serves. SPDX-License-Identifier: MIT
+ */
+#ifndef MICA_BACKEND_CPU_MATMUL_LEVEL_H
+#define MICA_BACKEND_CPU_MATMUL_LEVEL_H
+
+#include "backend/cpu/qweight.h"
+
+/* Most weight rows and activation rows of one strip. */
+#define MICA__STRIP_ROWS 64
+#define MICA__STRIP_ACTS 256
+
+/* A strip: some weight rows times some activation rows. acc is [n_acts][rows_stride] and receives
+ * the products; rows_stride is n_rows rounded up to 16, what lies beyond n_rows is undefined. */
+typedef struct mica__strip {
+    const mica__qweight *weight;
+    const int64_t *rows; /* [n_rows] which rows, in any order */
+    int n_rows;
+    int n_acts;
+    const void *const *acts; /* [n_acts] act8 rows, or rows of f32 [k] */
+    float *acc;
+    int64_t rows_stride;
+    uint8_t *scratch; /* 64-byte aligned, as many bytes as the level asks for */
+} mica__strip;
+
+/* Some columns of a matrix B [k, n] times some activation rows. */
+typedef struct mica__columns {
+    const uint8_t *b;          /* element (0, first column), at any address */
+    mica__block_format format; /* of b: MICA__F32, F16 or BF16 */
+    int64_t stride_bytes;      /* from row to row of b */
+    int64_t k;
+    int n;                   /* columns, at most MICA__STRIP_ROWS */
+    int n_acts;              /* at most MICA__STRIP_ACTS */
+    const void *const *acts; /* [n_acts] rows of f32 [k] */
+    float *acc;              /* [n_acts][MICA__STRIP_ROWS], what lies beyond n is undefined */
+    uint8_t *scratch;
+} mica__columns;
+
+typedef struct mica__matmul_level {
+    const char *name;
+
+    /* One row of k values (a multiple of group) to act8. x at any address of f32. */
+    void (*quantize_row)(const float *x, int64_t k, int64_t group, uint8_t *row);
+
+    /* Values [k0, k0 + n) of a weight row as f32; k0 a multiple of 1024. */
+    void (*dequantize)(const mica__qweight *w, int64_t row, int64_t k0, int64_t n, float *out);
+
+    /* The product with rounded activations. */
+    void (*strip_i8)(const mica__strip *strip);
+    size_t (*strip_i8_scratch)(const mica__qweight *w);
+
+    /* The product of f32 rows with weights as f32, over 16 lanes. */
+    void (*strip_f32)(const mica__strip *strip);
+    size_t (*strip_f32_scratch)(const mica__qweight *w);
+
+    /* x times B with B stored [k, n]: each output sequential in k. */
+    void (*columns)(const mica__columns *columns);
+    size_t columns_scratch;
+
+    /* f16 or bf16 to f32, f32 to f16 or bf16. */
+    void (*to_f32)(mica_dtype dtype, const uint8_t *in, int64_t n, float *out);
+    void (*from_f32)(mica_dtype dtype, const float *in, int64_t n, uint8_t *out);
+} mica__matmul_level;
+
+/* The level for a machine: the best that `cpu` allows, NULL: the best this machine has. All entries
+ * are filled. */
+const mica__matmul_level *mica__matmul_level_for(const mica__cpu *cpu);
+
+/* Every level built into the library, scalar first; *n of them. NULL at i where this machine cannot
+ * run it. For tests and benches. */
+const mica__matmul_level *mica__matmul_level_at(int i, int *n);
+
+extern const mica__matmul_level mica__matmul_scalar;
+
+#endif

@@ -1,0 +1,144 @@
+/* strips.c - cutting products with weights into tasks.
+ * SPDX-License-Identifier: MIT
+ */
+#include "backend/cpu/strips.h"
+
+#include <string.h>
+
+/* With up to this many activation rows the weights decide the time: they are read as 16 streams. */
+#define FEW_ACTS 16
+/* Bytes of weights that one task of a product with few activation rows reads at least. */
+#define TASK_BYTES 16384
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t at_most(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t at_least(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+mica__cut mica__cut_of(int64_t n, int64_t m, int64_t row_bytes)
+{
+    mica__cut cut = {.n = n, .m = m};
+    const int64_t panel_bytes = 16 * at_least(row_bytes, 1);
+    if (m <= FEW_ACTS) {
+        cut.lane_rows = n / 16;
+        /* Streams a multiple of 4096 bytes apart share the sets of the first cache. */
+        if (cut.lane_rows > 1 && cut.lane_rows * row_bytes % 4096 == 0)
+            cut.lane_rows--;
+        cut.panels = cut.lane_rows + ceil_div(n - 16 * cut.lane_rows, 16);
+        cut.task_panels = at_least(ceil_div(TASK_BYTES, panel_bytes), cut.panels / 128);
+        cut.task_acts = at_least(m, 1);
+    } else {
+        cut.panels = ceil_div(n, 16);
+        cut.task_panels = n < 2048 ? 2 : MICA__STRIP_ROWS / 16;
+        cut.task_acts = MICA__STRIP_ACTS;
+    }
+    cut.row_tasks = ceil_div(cut.panels, cut.task_panels);
+    cut.act_tasks = ceil_div(m, cut.task_acts);
+    return cut;
+}
+
+/* The rows of up to MICA__STRIP_ROWS / 16 panels from `panel` on; returns how many rows. */
+static int rows_of_panels(const mica__cut *cut, int64_t panel, int64_t end,
+                          int64_t rows[MICA__STRIP_ROWS])
+{
+    int n = 0;
+    for (; panel < end && n < MICA__STRIP_ROWS; panel++) {
+        const bool apart = panel < cut->lane_rows;
+        const int64_t first = apart ? panel : 16 * cut->lane_rows + 16 * (panel - cut->lane_rows);
+        const int64_t step = apart ? cut->lane_rows : 1;
+        for (int64_t lane = 0; lane < 16 && first + lane * step < cut->n; lane++)
+            rows[n++] = first + lane * step;
+    }
+    return n;
+}
+
+/* Bytes of the results of one strip, when there are at most m activation rows. */
+static size_t acc_bytes(int64_t m)
+{
+    return (size_t)at_most(m, MICA__STRIP_ACTS) * MICA__STRIP_ROWS * sizeof(float);
+}
+
+size_t mica__cut_scratch_bound(int64_t m, size_t level_bytes)
+{
+    return MICA__STRIP_ACTS * sizeof(void *) + acc_bytes(m) + level_bytes;
+}
+
+int64_t mica__operand_rows(const mica__operand *operand)
+{
+    int64_t rows = 1;
+    for (int i = 0; i < operand->ndim - 1; i++)
+        rows *= operand->shape[i];
+    return rows;
+}
+
+uint8_t *mica__operand_row(const mica__operand *operand, int64_t row)
+{
+    int64_t offset = 0;
+    for (int i = operand->ndim - 2; i > 0; i--) {
+        offset += row % operand->shape[i] * operand->strides[i];
+        row /= operand->shape[i];
+    }
+    if (operand->ndim > 1)
+        offset += row * operand->strides[0];
+    return operand->data + offset * mica_dtype_bytes(operand->dtype);
+}
+
+void mica__store_row(const mica__matmul_level *level, mica_dtype dtype, const float *in, int64_t n,
+                     uint8_t *out)
+{
+    if (dtype == MICA_F32)
+        memcpy(out, in, (size_t)n * sizeof(float));
+    else
+        level->from_f32(dtype, in, n, out);
+}
+
+/* Moves one row of results to the output: neighbours at once, distant rows one by one. */
+static void store_results(const mica__cut *cut, const mica__strip *strip, int act, mica_dtype dtype,
+                          const mica__matmul_level *level, uint8_t *out)
+{
+    const float *acc = strip->acc + act * strip->rows_stride;
+    const int64_t bytes = mica_dtype_bytes(dtype);
+    if (!cut->lane_rows) {
+        mica__store_row(level, dtype, acc, strip->n_rows, out + strip->rows[0] * bytes);
+        return;
+    }
+    for (int r = 0; r < strip->n_rows; r++)
+        mica__store_row(level, dtype, acc + r, 1, out + strip->rows[r] * bytes);
+}
+
+void mica__cut_run(const mica__cut *cut, int64_t task, const mica__qweight *weight,
+                   void (*run_strip)(const mica__strip *), const mica__matmul_level *level,
+                   const mica__strip_rows *rows, void *scratch)
+{
+    const int64_t first_act = task % cut->act_tasks * cut->task_acts;
+    const int64_t first_panel = task / cut->act_tasks * cut->task_panels;
+    const int64_t end = at_most(first_panel + cut->task_panels, cut->panels);
+    const int n_acts = (int)at_most(cut->task_acts, cut->m - first_act);
+    const void **acts = scratch;
+    int64_t row_list[MICA__STRIP_ROWS];
+    mica__strip strip = {.weight = weight, .rows = row_list, .acts = acts, .n_acts = n_acts};
+    strip.acc = (float *)(void *)(acts + MICA__STRIP_ACTS);
+    strip.scratch = (uint8_t *)strip.acc + acc_bytes(cut->m);
+    for (int i = 0; i < n_acts; i++)
+        acts[i] = rows->plain_acts
+                      ? rows->plain_acts + (rows->acts_first + first_act + i) * weight->k * 4
+                      : mica__operand_row(rows->acts, rows->acts_first + first_act + i);
+    for (int64_t panel = first_panel; panel < end; panel += MICA__STRIP_ROWS / 16) {
+        strip.n_rows = rows_of_panels(cut, panel, end, row_list);
+        strip.rows_stride = (strip.n_rows + 15) / 16 * 16;
+        run_strip(&strip);
+        for (int i = 0; i < n_acts; i++)
+            store_results(cut, &strip, i, rows->out->dtype, level,
+                          mica__operand_row(rows->out, rows->out_first + first_act + i));
+    }
+}

@@ -96,13 +96,14 @@ static bool read_decimal(const char *text, size_t n, decimal *d)
     return true;
 }
 
-/* "123e-45": no point, so that no locale matters. */
-static double decimal_value(const char *digits, int n_digits, int64_t exponent)
+/* digits * 10^exponent, spelled "123e-45": no point, so that no locale matters. single: rounded to
+ * float instead. */
+static double decimal_value(const char *digits, int n_digits, int64_t exponent, bool single)
 {
     char spelled[MOST_DIGITS + 32];
     memcpy(spelled, digits, (size_t)n_digits);
     snprintf(spelled + n_digits, 32, "e%lld", (long long)exponent);
-    return strtod(spelled, NULL);
+    return single ? (double)strtof(spelled, NULL) : strtod(spelled, NULL);
 }
 
 bool mica__parse_f64(const char *text, size_t n, double *value)
@@ -115,7 +116,7 @@ bool mica__parse_f64(const char *text, size_t n, double *value)
     if (d.n_digits > 0 && magnitude > DBL_MAX_10_EXP + 1)
         return false;
     if (d.n_digits > 0 && magnitude > -400)
-        v = decimal_value(d.digits, d.n_digits, d.exponent);
+        v = decimal_value(d.digits, d.n_digits, d.exponent, false);
     if (isinf(v))
         return false;
     *value = d.negative ? -v : v;
@@ -185,9 +186,7 @@ static digits next_digits(digits d)
 
 static bool reads_back(const digits *d, double value, bool single)
 {
-    char spelled[64];
-    snprintf(spelled, sizeof spelled, "%.*se%d", d->n, d->text, d->exponent - d->n + 1);
-    return single ? (double)strtof(spelled, NULL) == value : strtod(spelled, NULL) == value;
+    return decimal_value(d->text, d->n, d->exponent - d->n + 1, single) == value;
 }
 
 /* The shortest digits that read back as value > 0. Normal numbers survive 15 digits (floats 6), so
@@ -213,39 +212,51 @@ static digits shortest_digits(double value, bool single)
     }
 }
 
-static int lay_out(char *out, digits d)
+static char *put(char *at, const char *bytes, int n)
 {
-    char *at = out;
+    memcpy(at, bytes, (size_t)n);
+    return at + n;
+}
+
+static char *put_zeros(char *at, int n)
+{
+    memset(at, '0', (size_t)n);
+    return at + n;
+}
+
+/* Writes at most 24 bytes and returns their end. */
+static char *lay_out(char *at, digits d)
+{
     while (d.n > 1 && d.text[d.n - 1] == '0')
         d.n--;
     if (d.exponent < -5 || d.exponent >= 16) {
-        *at++ = d.text[0];
+        at = put(at, d.text, 1);
         if (d.n > 1)
-            at += sprintf(at, ".%.*s", d.n - 1, d.text + 1);
-        at += sprintf(at, "e%+d", d.exponent);
-    } else if (d.exponent < 0) {
-        at += sprintf(at, "0.%.*s%.*s", -d.exponent - 1, "0000", d.n, d.text);
-    } else {
-        const int before = d.exponent + 1 < d.n ? d.exponent + 1 : d.n;
-        at += sprintf(at, "%.*s%.*s", before, d.text, d.exponent + 1 - before, "000000000000000");
-        if (d.n > before)
-            at += sprintf(at, ".%.*s", d.n - before, d.text + before);
+            at = put(put(at, ".", 1), d.text + 1, d.n - 1);
+        return at + snprintf(at, 8, "e%+d", d.exponent);
     }
-    return (int)(at - out);
+    if (d.exponent < 0)
+        return put(put_zeros(put(at, "0.", 2), -d.exponent - 1), d.text, d.n);
+    const int before = d.exponent + 1 < d.n ? d.exponent + 1 : d.n;
+    at = put_zeros(put(at, d.text, before), d.exponent + 1 - before);
+    return d.n > before ? put(put(at, ".", 1), d.text + before, d.n - before) : at;
 }
 
 static int format_real(char *out, double value, bool single)
 {
+    char *at = out;
+    if (signbit(value) && !isnan(value))
+        *at++ = '-';
     if (isnan(value))
-        return sprintf(out, "nan");
-    const int sign = signbit(value) != 0;
-    if (sign)
-        *out = '-';
-    if (isinf(value))
-        return sign + sprintf(out + sign, "inf");
-    if (value == 0)
-        return sign + sprintf(out + sign, "0");
-    return sign + lay_out(out + sign, shortest_digits(fabs(value), single));
+        at = put(at, "nan", 3);
+    else if (isinf(value))
+        at = put(at, "inf", 3);
+    else if (value == 0)
+        at = put(at, "0", 1);
+    else
+        at = lay_out(at, shortest_digits(fabs(value), single));
+    *at = '\0';
+    return (int)(at - out);
 }
 
 int mica__format_f64(char out[MICA__F64_TEXT_BYTES], double value)
@@ -330,7 +341,7 @@ int mica__format_size(char out[MICA__F64_TEXT_BYTES], int64_t bytes)
     const uint64_t size = bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes;
     const char *sign = bytes < 0 ? "-" : "";
     if (size < 1024)
-        return sprintf(out, "%s%d B", sign, (int)size);
+        return snprintf(out, MICA__F64_TEXT_BYTES, "%s%d B", sign, (int)size);
     int unit = 0;
     uint128 factor = 1024;
     /* Rounded to tenths it must stay below 1024 of its unit. */
@@ -339,6 +350,6 @@ int mica__format_size(char out[MICA__F64_TEXT_BYTES], int64_t bytes)
         unit++;
     }
     const uint64_t tenths = (uint64_t)(((uint128)size * 10 + factor / 2) / factor);
-    return sprintf(out, "%s%llu.%d %ciB", sign, (unsigned long long)(tenths / 10),
-                   (int)(tenths % 10), units[unit]);
+    return snprintf(out, MICA__F64_TEXT_BYTES, "%s%llu.%d %ciB", sign,
+                    (unsigned long long)(tenths / 10), (int)(tenths % 10), units[unit]);
 }

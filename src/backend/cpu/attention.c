@@ -78,8 +78,8 @@ static bool accepts(const mica__call *call)
 {
     const mica__attention_attrs *attrs = call->attrs;
     const mica__operand *q = &call->in[QUERY], *out = &call->out[0];
-    return q->dtype == MICA_F32 && q->ndim == 3 && mica__operand_rows(q) && !q->unaligned &&
-           out->dtype == MICA_F32 && mica__operand_rows(out) && attrs->kv.kv_heads > 0 &&
+    return q->dtype == MICA_F32 && q->ndim == 3 && mica__operand_in_rows(q) && !q->unaligned &&
+           out->dtype == MICA_F32 && mica__operand_in_rows(out) && attrs->kv.kv_heads > 0 &&
            q->shape[1] % attrs->kv.kv_heads == 0 &&
            mica__kv_operands_fit(&call->in[POOL], &call->in[POSITIONS], &call->in[SEQUENCE_OF],
                                  &call->in[BLOCK_TABLE]);

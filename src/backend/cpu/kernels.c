@@ -8,7 +8,7 @@
 #include "core/backend.h"
 
 #define ENTRY(name)            &mica__cpu_##name,
-#define ENTRY_OP(op, name, in) &mica__cpu_##name,
+#define ENTRY_OP(op, name, in) &mica__cpu_##name, &mica__cpu_plain_##name,
 
 /* clang-format off */
 const mica__kernel *const mica__cpu_kernels[] = {

@@ -46,7 +46,7 @@ mica_status mica__kv_step_of(const char *op, const mica__kv_attrs *attrs, const 
 bool mica__kv_operands_fit(const mica__operand *pool, const mica__operand *positions,
                            const mica__operand *sequence_of, const mica__operand *block_table)
 {
-    return pool->dtype == MICA_U8 && pool->ndim == 1 && mica__operand_rows(pool) &&
+    return pool->dtype == MICA_U8 && pool->ndim == 1 && mica__operand_in_rows(pool) &&
            positions->dtype == MICA_I32 && positions->ndim == 1 && sequence_of->dtype == MICA_I32 &&
            sequence_of->ndim == 1 && block_table->dtype == MICA_I32 && block_table->ndim == 2 &&
            !positions->unaligned && !sequence_of->unaligned && !block_table->unaligned;

@@ -16,7 +16,7 @@ static bool accepts(const mica__call *call)
 {
     for (int i = KEYS; i <= VALUES; i++)
         if (call->in[i].dtype != MICA_F32 || call->in[i].ndim != 3 || call->in[i].unaligned ||
-            !mica__operand_rows(&call->in[i]))
+            !mica__operand_in_rows(&call->in[i]))
             return false;
     return mica__kv_operands_fit(&call->in[POOL], &call->in[POSITIONS], &call->in[SEQUENCE_OF],
                                  &call->in[BLOCK_TABLE]);

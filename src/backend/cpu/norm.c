@@ -18,8 +18,8 @@ static bool accepts(const mica__call *call)
 {
     const mica__operand *x = &call->in[0], *weight = &call->in[1], *out = &call->out[0];
     return is_float(x->dtype) && is_float(weight->dtype) && out->dtype == x->dtype &&
-           x->ndim >= 1 && !x->unaligned && mica__operand_rows(x) && mica__operand_rows(out) &&
-           weight->ndim == 1 && mica__operand_rows(weight);
+           x->ndim >= 1 && !x->unaligned && mica__operand_in_rows(x) &&
+           mica__operand_in_rows(out) && weight->ndim == 1 && mica__operand_in_rows(weight);
 }
 
 static int64_t n_rows(const mica__call *call)

@@ -24,7 +24,7 @@ bool mica__operand_dense(const mica__operand *operand)
     return true;
 }
 
-bool mica__operand_rows(const mica__operand *operand)
+bool mica__operand_in_rows(const mica__operand *operand)
 {
     const int last = operand->ndim - 1;
     return last < 0 || operand->shape[last] <= 1 || operand->strides[last] == 1;

@@ -29,7 +29,7 @@ int64_t mica__operand_size(const mica__operand *operand);
 bool mica__operand_dense(const mica__operand *operand);
 
 /* Whether the last axis has stride 1 (or at most one element). */
-bool mica__operand_rows(const mica__operand *operand);
+bool mica__operand_in_rows(const mica__operand *operand);
 
 /* Starts an empty walk over a shape; operands are added before mica__walk_merge. An operand has the
  * shape, or fewer axes or extents of 1, which broadcast. */

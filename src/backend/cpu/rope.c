@@ -13,8 +13,8 @@ static bool table_accepts(const mica__call *call)
 {
     return call->in[0].dtype == MICA_I32 && call->in[0].ndim == 1 && !call->in[0].unaligned &&
            call->in[1].dtype == MICA_F32 && call->in[1].ndim == 1 && !call->in[1].unaligned &&
-           mica__operand_rows(&call->in[1]) && call->out[0].dtype == MICA_F32 &&
-           mica__operand_rows(&call->out[0]);
+           mica__operand_in_rows(&call->in[1]) && call->out[0].dtype == MICA_F32 &&
+           mica__operand_in_rows(&call->out[0]);
 }
 
 enum { TABLE_TASK_TOKENS = 64 };
@@ -54,9 +54,9 @@ const mica__kernel mica__cpu_rope_table = {
 static bool accepts(const mica__call *call)
 {
     const mica__operand *x = &call->in[0], *table = &call->in[1];
-    return x->dtype == MICA_F32 && x->ndim == 3 && !x->unaligned && mica__operand_rows(x) &&
+    return x->dtype == MICA_F32 && x->ndim == 3 && !x->unaligned && mica__operand_in_rows(x) &&
            table->dtype == MICA_F32 && table->ndim == 3 && !table->unaligned &&
-           mica__operand_rows(table) && mica__operand_rows(&call->out[0]) &&
+           mica__operand_in_rows(table) && mica__operand_in_rows(&call->out[0]) &&
            2 * table->shape[2] <= x->shape[2];
 }
 

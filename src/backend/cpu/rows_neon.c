@@ -1,4 +1,6 @@
 /* rows_neon.c - rows_body.h in NEON. SPDX-License-Identifier: MIT */
+#include "backend/cpu/level.h"
+
 #if defined(__aarch64__)
 #include "backend/cpu/vec_neon.h"
 

@@ -1,4 +1,6 @@
 /* tile_neon.c - tile_body.h in NEON. SPDX-License-Identifier: MIT */
+#include "backend/cpu/level.h"
+
 #if defined(__aarch64__)
 #include "backend/cpu/vec_neon.h"
 

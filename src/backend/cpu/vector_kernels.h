@@ -19,6 +19,10 @@
     X(mean)                                                                                        \
     X(max)                                                                                         \
     X(min)                                                                                         \
+    X(plain_sum)                                                                                   \
+    X(plain_mean)                                                                                  \
+    X(plain_max)                                                                                   \
+    X(plain_min)                                                                                   \
     X(softmax)                                                                                     \
     X(rms_norm)                                                                                    \
     X(rope_table)                                                                                  \
@@ -27,7 +31,7 @@
     X(attention)
 
 #define MICA__DECLARE(name)            extern const mica__kernel mica__cpu_##name;
-#define MICA__DECLARE_OP(op, name, in) MICA__DECLARE(name)
+#define MICA__DECLARE_OP(op, name, in) MICA__DECLARE(name) MICA__DECLARE(plain_##name)
 MICA__VECTOR_KERNELS(MICA__DECLARE)
 MICA__ELEMENTWISE_OPS(MICA__DECLARE_OP)
 #undef MICA__DECLARE

@@ -75,6 +75,16 @@ static void own_pages(const mica__kv_pool *pool, int64_t block, int64_t *from, i
         *to -= page;
 }
 
+int64_t mica__kv_pool_worst_bytes(const mica__kv_pool *pool)
+{
+    const int64_t page = pool->range.budget->page_bytes, size = pool->spec.block_bytes;
+    if (size % page == 0)
+        return size;
+    if (page % size == 0)
+        return page;
+    return ((size - 2) / page + 2) * page;
+}
+
 /* --- placement -------------------------------------------------------------------------------- */
 
 /* The first free block at the start of eight free ones in a row, else the first free one; -1 when
@@ -136,8 +146,11 @@ mica_status mica__kv_pool_take(mica__kv_pool *pool, int32_t near, int32_t *block
     if (near < 0 || found >= pool->n_blocks || is_live(pool, found))
         found = find_free(pool);
     if (found < 0)
-        MICA_FAIL(MICA_E_MEMORY, "all %lld KV blocks of a pool are in use",
-                  (long long)pool->n_blocks);
+        MICA_FAIL(
+            MICA_E_MEMORY,
+            "the KV budget of %lld bytes is used up: all %lld blocks of %lld bytes are in use",
+            (long long)pool->range.budget->limit, (long long)pool->n_blocks,
+            (long long)pool->spec.block_bytes);
     MICA_TRY(cover(pool, found));
     int64_t from, to;
     own_pages(pool, found, &from, &to);

@@ -46,6 +46,9 @@ void mica__kv_pool_drop(mica__kv_pool *pool, int32_t block);
 void mica__kv_pool_keep(mica__kv_pool *pool, int32_t block);
 void mica__kv_pool_unkeep(mica__kv_pool *pool, int32_t block);
 
+/* The pages that a block can need for itself when it shares none with a neighbour, in bytes. */
+int64_t mica__kv_pool_worst_bytes(const mica__kv_pool *pool);
+
 /* Whether only the tree holds this block. */
 bool mica__kv_pool_is_evictable(const mica__kv_pool *pool, int32_t block);
 

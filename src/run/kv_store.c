@@ -93,11 +93,6 @@ int64_t mica__kv_store_evictable(const mica__kv_store *store)
     return bytes;
 }
 
-int64_t mica__kv_store_room(const mica__kv_store *store)
-{
-    return store->budget.limit - store->budget.used + mica__kv_store_evictable(store);
-}
-
 void mica__kv_store_forget(mica__kv_store *store)
 {
     while (mica__prefix_evict(&store->tree))

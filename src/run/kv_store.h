@@ -28,9 +28,6 @@ mica_status mica__kv_store_take(mica__kv_store *store, int pool, int32_t near, i
 /* Bytes of blocks that only the prefix tree holds. */
 int64_t mica__kv_store_evictable(const mica__kv_store *store);
 
-/* Bytes that sequences could take now: free in the budget, or evictable. */
-int64_t mica__kv_store_room(const mica__kv_store *store);
-
 /* Empties the prefix tree of all that no sequence uses. */
 void mica__kv_store_forget(mica__kv_store *store);
 

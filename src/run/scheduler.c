@@ -28,8 +28,8 @@ static int64_t blocks_for(int64_t positions)
     return (positions + BLOCK - 1) / BLOCK;
 }
 
-/* The most blocks of a window pool that a sequence holds at once while it grows to `positions`: what
- * the first position of a chunk sees, up to 15 positions kept before that, and the chunk. */
+/* The most blocks of a window pool that a sequence holds at once while it grows to `positions`:
+ * what the first position of a chunk sees, up to 15 positions kept before that, and the chunk. */
 static int64_t window_blocks(const mica__scheduler *scheduler, const mica__pool_spec *spec,
                              int64_t positions)
 {
@@ -38,6 +38,26 @@ static int64_t window_blocks(const mica__scheduler *scheduler, const mica__pool_
     if (spec->window >= positions)
         return all;
     return least(all, blocks_for(spec->window + chunk + BLOCK - 2) + 1);
+}
+
+/* What a block is counted as. Strict admission is a guarantee, so it counts the pages of a block
+ * that shares none of them; otherwise its bytes will do, and pausing deals with the rest. */
+static int64_t block_cost(const mica__scheduler *scheduler, int pool)
+{
+    const mica__kv_pool *blocks = &scheduler->store.pools[pool];
+    return scheduler->admission == MICA_ADMISSION_STRICT ? mica__kv_pool_worst_bytes(blocks)
+                                                         : blocks->spec.block_bytes;
+}
+
+/* Bytes that sequences could take now: what is free or evictable. */
+static int64_t room_left(const mica__scheduler *scheduler)
+{
+    int64_t room = scheduler->store.budget.limit;
+    for (int pool = 0; pool < scheduler->store.n_pools; pool++) {
+        const mica__kv_pool *blocks = &scheduler->store.pools[pool];
+        room -= (blocks->n_live - blocks->n_evictable) * block_cost(scheduler, pool);
+    }
+    return room;
 }
 
 /* Bytes that growing to `positions` takes beyond `held` blocks. */
@@ -52,7 +72,7 @@ static int64_t bytes_for(const mica__scheduler *scheduler, int64_t positions,
                                    ? window_blocks(scheduler, spec, positions)
                                    : blocks_for(positions);
         if (blocks > held[pool])
-            bytes += (blocks - held[pool]) * spec->block_bytes;
+            bytes += (blocks - held[pool]) * block_cost(scheduler, pool);
     }
     return bytes;
 }
@@ -76,19 +96,26 @@ mica_status mica__scheduler_check_fit(const mica__scheduler *scheduler, int64_t 
     return MICA_OK;
 }
 
-/* Bytes that running sequences were promised and have not taken. */
-static int64_t outstanding(const mica__scheduler *scheduler)
+static int64_t positions_ahead(const mica__scheduler *scheduler, const mica__sequence *sequence)
+{
+    const int64_t most = mica__sequence_most_positions(sequence);
+    if (scheduler->admission == MICA_ADMISSION_STRICT)
+        return most;
+    return least(most, sequence->n_tokens + MICA__ADMISSION_AHEAD);
+}
+
+/* Bytes that running sequences will take before long: for a newcomer what they were promised, for
+ * one that was paused before all that their next tokens need, so that it is not paused again at
+ * once. */
+static int64_t outstanding(const mica__scheduler *scheduler, bool for_resume)
 {
     int64_t bytes = 0;
     for (int64_t i = 0; i < scheduler->n_running; i++) {
         const mica__sequence *sequence = scheduler->running[i];
-        int64_t held[MICA__KV_MAX_POOLS];
-        for (int pool = 0; pool < MICA__KV_MAX_POOLS; pool++)
-            held[pool] = pool < scheduler->store.n_pools &&
-                                 scheduler->store.pools[pool].spec.kind == MICA__POOL_WINDOW
-                             ? sequence->held[pool]
-                             : INT64_MAX;
-        bytes += bytes_for(scheduler, sequence->promised, held);
+        int64_t positions = sequence->promised;
+        if (for_resume && positions < positions_ahead(scheduler, sequence))
+            positions = positions_ahead(scheduler, sequence);
+        bytes += bytes_for(scheduler, positions, sequence->held);
     }
     return bytes;
 }
@@ -164,7 +191,8 @@ static mica_status take_ahead(mica__scheduler *scheduler, mica__sequence *sequen
 {
     mica__kv_store *store = &scheduler->store;
     const int64_t need = bytes_for(scheduler, positions, sequence->held);
-    const int64_t room = mica__kv_store_room(store) - outstanding(scheduler);
+    const int64_t room =
+        room_left(scheduler) - outstanding(scheduler, sequence->state == MICA__SEQUENCE_PAUSED);
     if (need > room)
         MICA_FAIL(MICA_E_MEMORY,
                   "%lld tokens need %lld bytes of KV, the budget of %lld has room for %lld",
@@ -218,14 +246,6 @@ static mica_status start(mica__scheduler *scheduler, mica__sequence *sequence, i
     else
         sequence->usage.cached_tokens = sequence->computed;
     return MICA_OK;
-}
-
-static int64_t positions_ahead(const mica__scheduler *scheduler, const mica__sequence *sequence)
-{
-    const int64_t most = mica__sequence_most_positions(sequence);
-    if (scheduler->admission == MICA_ADMISSION_STRICT)
-        return most;
-    return least(most, sequence->n_tokens + MICA__ADMISSION_AHEAD);
 }
 
 /* Another choice computes the prompt that this one would find in the prefix tree. */

@@ -73,6 +73,9 @@ static void note(drive *d, const mica_event *event)
         break;
     case MICA_EVENT_PAUSED:
         assert_int_equal(output->n_paused, output->n_resumed);
+        if (output->n_paused > 0 && !d->fragile) /* nobody is paused twice without progress */
+            assert_true(output->n > output->n_at_pause);
+        output->n_at_pause = output->n;
         output->n_paused++;
         break;
     case MICA_EVENT_RESUMED:

@@ -20,7 +20,8 @@ typedef struct drive_output {
     char text[DRIVE_MAX_TEXT];
     size_t n_text;
     int64_t n_paused, n_resumed, n_finished;
-    mica_event last; /* its FINISHED event, text and message not valid */
+    int64_t n_at_pause; /* tokens it had when it was paused last */
+    mica_event last;    /* its FINISHED event, text and message not valid */
     char message[512];
 } drive_output;
 
@@ -35,7 +36,7 @@ typedef struct drive {
 void drive_open(drive *d, mica_engine *engine, int64_t capacity);
 void drive_close(drive *d);
 
-/* Submits and forgets earlier outputs of nobody; fails the test when refused. */
+/* Submits; fails the test when refused. */
 int64_t drive_submit(drive *d, const mica_request *request);
 
 /* One step and all of its events. */

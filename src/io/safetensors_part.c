@@ -205,15 +205,19 @@ static mica_status on_number(void *user, const char *text, size_t n)
     return MICA_OK;
 }
 
-static mica_status on_literal(void *user)
+/* MLX writes "__metadata__": null when there is none. */
+static mica_status on_null(void *user)
 {
-    return bad(user, "null, true or false where none belongs");
+    parser *p = user;
+    if (p->state != TOP || p->due != FIELD_METADATA)
+        return bad(p, "a null where none belongs");
+    p->due = NO_FIELD;
+    return MICA_OK;
 }
 
 static mica_status on_boolean(void *user, bool value)
 {
-    (void)value;
-    return on_literal(user);
+    return bad(user, value ? "a true where none belongs" : "a false where none belongs");
 }
 
 static mica_status on_start_array(void *user)
@@ -285,7 +289,7 @@ static mica_status on_end_object(void *user)
     return MICA_OK;
 }
 
-static const mica__json_events events = {.null = on_literal,
+static const mica__json_events events = {.null = on_null,
                                          .boolean = on_boolean,
                                          .number = on_number,
                                          .string = on_string,

@@ -201,6 +201,21 @@ class PublicHeaders(Case):
             else:
                 self.assertEqual(found, [])
 
+    @unittest.skipUnless(shutil.which('cc') and shutil.which('nm'), 'no compiler')
+    def test_global_names_of_the_archive_have_the_prefix(self):
+        compiled = os.path.join(self.root, 'build', 'x.o')
+        code = os.path.join(self.root, 'build', 'x.c')
+        os.makedirs(os.path.dirname(code))
+        self.c('include/mica/x.h', '/* Says x. */\nMICA_API int mica_x(void);\n')
+        for body, finds in (('int mica_x(void) { return 0; } int mica__y; static int z; int *w(void);', None),
+                            ('int z;', 'z is global'), ('int mica_w;', 'mica_w is global')):
+            with open(code, 'w', encoding='utf-8') as file:
+                file.write(body)
+            subprocess.run(['cc', '-c', '-w', '-o', compiled, code], check=True)
+            found = [f.message for f in check.check(self.root, archive=compiled)]
+            self.assertEqual(len(found), 1 if finds else 0, found)
+            self.assertTrue(not finds or found[0].startswith(finds), found)
+
     def test_an_unreadable_library_is_found(self):
         self.assertIn(' export: ', self.findings(os.path.join(self.root, 'none.so'))[0])
 

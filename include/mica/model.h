@@ -48,6 +48,7 @@ typedef struct mica_model_facts {
     mica_activation_mode activations;
 } mica_model_facts;
 
+/* Facts of an open model. */
 MICA_API mica_model_facts mica_model_describe(const mica_model *model);
 
 /* Ids that end an answer, from generation_config.json, config.json or GGUF keys. Returns how many;

@@ -284,13 +284,12 @@ static int64_t unit_factor(const char *unit)
     if (!prefix)
         return 0;
     const char *rest = unit + 1;
-    const bool decimal_unit = !strcmp(rest, "B") || !strcmp(rest, "b");
-    if (!decimal_unit && *rest && strcmp(rest, "i") != 0 && strcmp(rest, "iB") != 0 &&
-        strcmp(rest, "ib") != 0)
+    const bool binary_unit = !strcmp(rest, "i") || !strcmp(rest, "iB") || !strcmp(rest, "ib");
+    if (!binary_unit && *rest && strcmp(rest, "B") != 0 && strcmp(rest, "b") != 0)
         return 0;
     int64_t factor = 1;
     for (int i = 0; i <= prefix - prefixes; i++)
-        factor *= decimal_unit ? 1000 : 1024;
+        factor *= binary_unit ? 1024 : 1000;
     return factor;
 }
 
@@ -322,7 +321,7 @@ mica_status mica__parse_size(const char *text, int64_t *bytes)
         (factor == 1 && at > text + n_whole && memchr(text, '.', (size_t)(at - text))))
         MICA_FAIL(MICA_E_ARGUMENT,
                   "\"%.60s\" is no amount of memory: write bytes, or a number with K, M, G or T "
-                  "(512M, 1.5G; KB, MB, GB for powers of 1000)",
+                  "(512M, 1.5G; Ki, Mi, Gi for powers of 1024)",
                   text);
     uint128 scale = 1;
     for (int i = 0; i < n_fraction; i++)

@@ -26,8 +26,8 @@ int mica__format_f64(char out[MICA__F64_TEXT_BYTES], double value);
 /* The same for a float: the shortest decimal that reads back as the same float. */
 int mica__format_f32(char out[MICA__F64_TEXT_BYTES], float value);
 
-/* Reads an amount of memory: a decimal number and a unit. "4G", "4Gi" and "4GiB" are 4 * 2^30
- * bytes, "4GB" is 4 * 10^9; likewise k, M, T, P, upper or lower case; "B" or nothing: bytes.
+/* Reads an amount of memory: a decimal number and a unit. "4G" and "4GB" are 4 * 10^9 bytes,
+ * "4Gi" and "4GiB" are 4 * 2^30; likewise k, M, T, P, upper or lower case; "B" or nothing: bytes.
  * Fractions ("1.5G") are cut to whole bytes and need a unit above B. MICA_E_ARGUMENT, quoting the
  * text, for anything else, for negative amounts and outside int64. */
 mica_status mica__parse_size(const char *text, int64_t *bytes);

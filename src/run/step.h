@@ -59,6 +59,9 @@ typedef struct mica__stepper {
      * step's tokens is undefined, everything else is as before, and the same step may be tried
      * again. */
     mica_status (*run)(void *model, const mica__step *step);
+
+    /* Called once when the engine is freed; may be NULL. */
+    void (*release)(void *model);
 } mica__stepper;
 
 #endif

@@ -15,7 +15,7 @@ foreach(file ${fuzzers})
     add_executable(${target} ${file} ${CMAKE_SOURCE_DIR}/fuzz/replay.c)
     set(arguments "")
   endif()
-  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src ${YAJL_INCLUDE_DIR})
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(${target} PRIVATE mica_static)
   # libFuzzer's entry point has no header to declare it.
   target_compile_options(${target} PRIVATE -Wno-missing-prototypes)

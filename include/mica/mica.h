@@ -1,11 +1,17 @@
-/* mica.h - every public header.
+/* mica.h - all of mica.
  * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_MICA_H
 #define MICA_MICA_H
 
+#include <mica/array.h>
 #include <mica/dtype.h>
+#include <mica/engine.h>
+#include <mica/log.h>
 #include <mica/memory.h>
+#include <mica/model.h>
+#include <mica/ops.h>
 #include <mica/status.h>
+#include <mica/tokenizer.h>
 
 #endif

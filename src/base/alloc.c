@@ -213,15 +213,6 @@ void mica__memory_give(mica_memory_kind kind, int64_t bytes)
     atomic_fetch_sub(&total, bytes);
 }
 
-void mica__memory_move(mica_memory_kind from, mica_memory_kind to, int64_t bytes)
-{
-    /* The pool shrinks first, so that `active` never reads lower than it is when the peak is taken.
-     */
-    atomic_fetch_sub(&by_kind[from], bytes);
-    atomic_fetch_add(&by_kind[to], bytes);
-    raise_peak();
-}
-
 mica_status mica__memory_map(int64_t bytes)
 {
     if (mica__fault())
@@ -340,6 +331,17 @@ static header *header_of(void *memory)
     if (block->magic != MAGIC)
         abort(); /* our own bug: not a block of this allocator, or freed twice */
     return block;
+}
+
+void mica__set_kind(void *memory, mica_memory_kind kind)
+{
+    header *block = header_of(memory);
+    /* The new kind is raised last, so that a block in transit is missing from a kind, never counted
+     * twice, and the peak is taken when all is settled. */
+    atomic_fetch_sub(&by_kind[block->kind], (int64_t)block->counted);
+    block->kind = (uint32_t)kind;
+    atomic_fetch_add(&by_kind[kind], (int64_t)block->counted);
+    raise_peak();
 }
 
 void *mica__realloc(mica_memory_kind kind, void *memory, size_t bytes)

@@ -39,8 +39,8 @@ int64_t mica__alloc_cost(size_t bytes);
 mica_status mica__memory_take(mica_memory_kind kind, int64_t bytes);
 void mica__memory_give(mica_memory_kind kind, int64_t bytes);
 
-/* Moves already counted bytes from one kind to another (a buffer that enters the pool). */
-void mica__memory_move(mica_memory_kind from, mica_memory_kind to, int64_t bytes);
+/* Counts a block under another kind from now on (a buffer that enters or leaves the pool). */
+void mica__set_kind(void *memory, mica_memory_kind kind);
 
 /* Counts mapped weight files; refused only when the limit covers mapped bytes. */
 mica_status mica__memory_map(int64_t bytes);

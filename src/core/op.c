@@ -20,7 +20,7 @@ const mica__op_facts *mica__op_facts_of(mica__op op)
     return &facts[op];
 }
 
-int64_t mica__act8_group(int32_t format, int32_t mlx_group)
+int32_t mica__act8_group(int32_t format, int32_t mlx_group)
 {
     const mica__block_info *info = mica__block_info_of((mica__block_format)format);
     if (!info->values)

@@ -41,6 +41,7 @@ typedef struct mica__gguf_value {
     mica__gguf_type element_type; /* of an array */
     int64_t n;                    /* elements of an array, else 1 */
     const uint8_t *data;          /* the raw value or first element, any alignment */
+    int64_t bytes;                /* of the value, or of all elements with their lengths */
 } mica__gguf_value;
 
 typedef struct mica__gguf_tensor {
@@ -58,11 +59,21 @@ typedef struct mica__gguf_tensor {
  * tensor, and byte offset. */
 mica_status mica__gguf_open(const char *path, bool use_map, mica__gguf **gguf);
 
-/* The same over bytes that the caller keeps alive (tests, fuzzers). */
+/* The same over bytes that the caller keeps alive (tests, fuzzers); one part of a split model is
+ * refused. */
 mica_status mica__gguf_open_memory(const uint8_t *bytes, size_t n, mica__gguf **gguf);
 void mica__gguf_close(mica__gguf *gguf);
 
 int mica__gguf_version(const mica__gguf *gguf);
+
+/* How many files the model has, and the path of one ("(memory)" for bytes in memory). */
+int mica__gguf_n_shards(const mica__gguf *gguf);
+const char *mica__gguf_path(const mica__gguf *gguf, int shard);
+
+/* Where a tensor's data stands, in bytes from the start of its file. */
+int64_t mica__gguf_offset(const mica__gguf *gguf, const mica__gguf_tensor *tensor);
+
+/* The keys of a split model are those of its first file. */
 int64_t mica__gguf_n_values(const mica__gguf *gguf);
 const mica__gguf_value *mica__gguf_value_at(const mica__gguf *gguf, int64_t i); /* file order */
 const mica__gguf_value *mica__gguf_find(const mica__gguf *gguf,
@@ -81,7 +92,9 @@ mica_status mica__gguf_get_bool(const mica__gguf *gguf, const char *key, bool *v
 mica_status mica__gguf_get_string(const mica__gguf *gguf, const char *key,
                                   mica__gguf_string *value);
 
-/* Elements of an array value. Strings: walk with mica__gguf_strings_next from *at = 0; false at the
+/* Elements of an array value; MICA_E_FORMAT when the type or range does not fit, or i is not below
+ * n. Truth values are integers 0 and 1 here.
+ * Strings: walk with mica__gguf_strings_next from *at = 0; false at the
  * end. */
 mica_status mica__gguf_element_i64(const mica__gguf_value *array, int64_t i, int64_t *value);
 mica_status mica__gguf_element_f64(const mica__gguf_value *array, int64_t i, double *value);

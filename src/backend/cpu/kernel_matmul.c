@@ -36,7 +36,7 @@ static product product_of(const mica__call *call, bool transposed)
     p.n = p.b->shape[p.b->ndim - (transposed ? 2 : 1)];
     p.shared_b = leading(p.b) == 1;
     p.batches = p.shared_b ? 1 : leading(p.out);
-    p.m = p.shared_b ? mica__operand_rows(p.x) : p.x->shape[p.x->ndim - 2];
+    p.m = p.shared_b ? mica__operand_row_count(p.x) : p.x->shape[p.x->ndim - 2];
     return p;
 }
 
@@ -114,7 +114,7 @@ static int64_t n_widen_tasks(const mica__operand *x)
     if (x->dtype == MICA_F32)
         return 0;
     const int64_t per_task = rows_per_task(x);
-    return (mica__operand_rows(x) + per_task - 1) / per_task;
+    return (mica__operand_row_count(x) + per_task - 1) / per_task;
 }
 
 static size_t workspace_bytes(const mica__call *call)
@@ -122,7 +122,7 @@ static size_t workspace_bytes(const mica__call *call)
     const mica__operand *x = &call->in[0];
     if (x->dtype == MICA_F32)
         return 0;
-    return (size_t)(mica__operand_rows(x) * x->shape[x->ndim - 1]) * sizeof(float);
+    return (size_t)(mica__operand_row_count(x) * x->shape[x->ndim - 1]) * sizeof(float);
 }
 
 static void widen(const mica__call *call, int64_t task)
@@ -130,7 +130,7 @@ static void widen(const mica__call *call, int64_t task)
     const mica__operand *x = &call->in[0];
     const mica__matmul_level *level = mica__matmul_level_for(call->cpu);
     const int64_t k = x->shape[x->ndim - 1], per_task = rows_per_task(x);
-    const int64_t rows = mica__operand_rows(x);
+    const int64_t rows = mica__operand_row_count(x);
     const int64_t end = (task + 1) * per_task < rows ? (task + 1) * per_task : rows;
     for (int64_t i = task * per_task; i < end; i++)
         level->real->to_f32(x->dtype, mica__operand_row(x, i), k,

@@ -47,7 +47,7 @@ static mica__qweight weight_of(const mica__call *call)
 
 static mica__cut cut_of(const mica__call *call, const mica__qweight *w)
 {
-    return mica__cut_of(w->n, mica__operand_rows(&call->in[0]), w->codes_stride);
+    return mica__cut_of(w->n, mica__operand_row_count(&call->in[0]), w->codes_stride);
 }
 
 static int64_t n_tasks(const mica__call *call, int stage)
@@ -61,14 +61,14 @@ static int64_t n_tasks(const mica__call *call, int stage)
 static size_t scratch_i8(const mica__call *call)
 {
     const mica__qweight w = weight_of(call);
-    return mica__cut_scratch_bound(mica__operand_rows(&call->in[0]),
+    return mica__cut_scratch_bound(mica__operand_row_count(&call->in[0]),
                                    mica__matmul_level_for(call->cpu)->i8->scratch(&w));
 }
 
 static size_t scratch_f32(const mica__call *call)
 {
     const mica__qweight w = weight_of(call);
-    return mica__cut_scratch_bound(mica__operand_rows(&call->in[0]),
+    return mica__cut_scratch_bound(mica__operand_row_count(&call->in[0]),
                                    mica__matmul_level_for(call->cpu)->real->strip_scratch(&w));
 }
 

@@ -52,21 +52,21 @@ static uint8_t *rounded(const mica__cpu *cpu, float *x, int64_t m, int64_t k, in
     const int64_t bytes = mica__act8_row_bytes(k, group);
     uint8_t *rows = filled((size_t)(m * bytes));
     mica__quantize_rows_attrs attrs = {(int32_t)group};
-    mica__operand in = operand_of(x, MICA_F32, 2, (int64_t[]){m, k});
-    mica__operand out = operand_of(rows, MICA_U8, 2, (int64_t[]){m, bytes});
+    mica__operand in = plain_operand(x, MICA_F32, 2, (int64_t[]){m, k});
+    mica__operand out = plain_operand(rows, MICA_U8, 2, (int64_t[]){m, bytes});
     mica__call call = {.attrs = &attrs, .cpu = cpu, .n_in = 1, .n_out = 1, .in = &in, .out = &out};
-    assert_ok(run_kernel(&mica__kernel_quantize_rows, &call, -1));
+    assert_ok(run_kernel_in_order(&mica__kernel_quantize_rows, &call, -1));
     return rows;
 }
 
 static void multiply(const mica__kernel *kernel, const mica__cpu *cpu, const weights *w, void *x,
                      mica_dtype dtype, int64_t m, int64_t columns, float *out)
 {
-    mica__operand in[4], y = operand_of(out, MICA_F32, 2, (int64_t[]){m, w->attrs.n});
-    in[0] = operand_of(x, dtype, 2, (int64_t[]){m, columns});
+    mica__operand in[4], y = plain_operand(out, MICA_F32, 2, (int64_t[]){m, w->attrs.n});
+    in[0] = plain_operand(x, dtype, 2, (int64_t[]){m, columns});
     mica__call call = {.attrs = &w->attrs, .cpu = cpu, .n_out = 1, .in = in, .out = &y};
     call.n_in = 1 + weights_operands(w, in + 1);
-    assert_ok(run_kernel(kernel, &call, 1));
+    assert_ok(run_kernel_in_order(kernel, &call, 1));
 }
 
 static bool same_bits(const float *a, const float *b, int64_t n, int64_t *at)
@@ -203,14 +203,14 @@ static void embedded_rows_are_equal_at_every_level(void **state)
             weights w = weights_make(format, bits, group, scales, 5, k, kind, (int)kind, 31);
             int32_t ids[3] = {4, 0, 2};
             mica__operand in[4];
-            in[0] = operand_of(ids, MICA_I32, 1, (int64_t[]){3});
+            in[0] = plain_operand(ids, MICA_I32, 1, (int64_t[]){3});
             mica__call call = {.attrs = &w.attrs, .n_out = 1, .in = in};
             call.n_in = 1 + weights_operands(&w, in + 1);
             float *want = filled((size_t)(3 * k) * 4), *got = filled((size_t)(3 * k) * 4);
-            mica__operand out = operand_of(want, MICA_F32, 2, (int64_t[]){3, k});
+            mica__operand out = plain_operand(want, MICA_F32, 2, (int64_t[]){3, k});
             call.out = &out;
             call.cpu = &scalar_cpu;
-            assert_ok(run_kernel(&mica__kernel_embed, &call, 1));
+            assert_ok(run_kernel_in_order(&mica__kernel_embed, &call, 1));
             for (int level = 0; level < N_LEVELS; level++) {
                 mica__cpu cpu;
                 int64_t at;
@@ -218,7 +218,7 @@ static void embedded_rows_are_equal_at_every_level(void **state)
                     continue;
                 out.data = (uint8_t *)got;
                 call.cpu = &cpu;
-                assert_ok(run_kernel(&mica__kernel_embed, &call, 1));
+                assert_ok(run_kernel_in_order(&mica__kernel_embed, &call, 1));
                 if (!same_bits(got, want, 3 * k, &at))
                     fail_msg("%s, %s: value %lld: %.9g instead of %.9g", weights_name(&w),
                              level_texts[level], (long long)at, got[at], want[at]);

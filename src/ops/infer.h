@@ -1,0 +1,25 @@
+/* infer.h - pieces that the inference rules of several families share.
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef MICA_OPS_INFER_H
+#define MICA_OPS_INFER_H
+
+#include "core/graph.h"
+#include "core/promote.h"
+
+/* "[2, 3]" into out (at least 128 bytes), cut where it does not fit; returns out. */
+#define MICA__SHAPE_TEXT 128
+const char *mica__shape_text(int ndim, const int64_t *shape, char out[MICA__SHAPE_TEXT]);
+
+/* The shape two values broadcast to; the failure names both. Extents: an axis that varies must meet
+ * one of length 1 or the same extent. */
+mica_status mica__infer_broadcast(const mica__aval *a, const mica__aval *b, mica__aval *out);
+
+/* Wraps a negative axis; the failure names it. */
+mica_status mica__infer_axis(int32_t *axis, int ndim);
+
+/* Fails unless the value has this dtype / number of dimensions; `what` names it. */
+mica_status mica__expect_dtype(const mica__aval *value, mica_dtype dtype, const char *what);
+mica_status mica__expect_ndim(const mica__aval *value, int ndim, const char *what);
+
+#endif

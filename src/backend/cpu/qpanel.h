@@ -42,11 +42,15 @@ typedef struct mica__qact {
     int32_t pair[MICA__PANEL_GROUPS];  /* sums of the codes of two sub-blocks, i16 each */
 } mica__qact;
 
-/* Where the 16 rows of a panel begin. Lanes without a row of their own repeat another. */
+/* The same stretch of 16 rows: byte `at` of row i is base[i * step + at]. */
+typedef struct mica__stream {
+    const uint8_t *base;
+    int64_t step;
+} mica__stream;
+
 typedef struct mica__qlanes {
-    const uint8_t *codes[16];
-    const uint8_t *scales[16];
-    const uint8_t *biases[16];
+    mica__stream codes;
+    mica__stream scales, biases; /* MLX formats */
 } mica__qlanes;
 
 /* Activation rows that share the unpacking of a stretch before it is unpacked in smaller, first-

@@ -347,9 +347,18 @@ static void prepare_act(const mica__qweight *w, const plan *p, const uint8_t *ro
 
 /* --- strips --- */
 
+/* The longest stretch of codes in bytes (8 bits a value and a scale of 2 bytes for each 32), and of
+ * scales. */
+#define COPY_CODES  (MICA__PANEL_VALUES * 34 / 32)
+#define COPY_SCALES (MICA__PANEL_GROUPS * 4)
+
 typedef struct strip_scratch {
     mica__qpanel panel[MICA__STRIP_ROWS / 16];
     mica__qact act[MAX_ACTS];
+    /* A stretch of fewer than 16 rows, for matrices that have no more. */
+    uint8_t codes[16][COPY_CODES];
+    uint8_t scales[16][COPY_SCALES];
+    uint8_t biases[16][COPY_SCALES];
 } strip_scratch;
 
 static size_t strip_i8_scratch(const mica__qweight *w)
@@ -358,39 +367,62 @@ static size_t strip_i8_scratch(const mica__qweight *w)
     return sizeof(strip_scratch);
 }
 
-static mica__qlanes lanes_of(const mica__strip *strip, int panel)
+static mica__stream stream_of(const uint8_t *first, int64_t stride, const mica__panel_rows *rows,
+                              int64_t at)
 {
-    const mica__qweight *w = strip->weight;
-    mica__qlanes lanes = {0};
-    for (int i = 0; i < 16; i++) {
-        const int at = panel * 16 + i;
-        const int64_t row = strip->rows[at < strip->n_rows ? at : strip->n_rows - 1];
-        lanes.codes[i] = w->codes + row * w->codes_stride;
-        if (w->scales)
-            lanes.scales[i] = w->scales + row * w->scales_stride;
-        if (w->biases)
-            lanes.biases[i] = w->biases + row * w->biases_stride;
-    }
+    if (!first)
+        return (mica__stream){0};
+    return (mica__stream){first + rows->first * stride + at, rows->step * stride};
+}
+
+static mica__stream copied(mica__stream from, int n, int64_t bytes, uint8_t *to, int64_t step)
+{
+    for (int i = 0; i < n; i++)
+        memcpy(to + i * step, from.base + i * from.step, (size_t)bytes);
+    return (mica__stream){to, step};
+}
+
+/* Where values [k0, k0 + n) of a panel's rows stand. */
+static mica__qlanes lanes_of(const mica__qweight *w, const mica__panel_rows *rows, int64_t k0,
+                             int64_t n, strip_scratch *scratch)
+{
+    const mica__block_info *facts = mica__block_info_of(w->format);
+    const int64_t scale = mica_dtype_bytes(w->scales_dtype);
+    const int64_t first = facts->values ? k0 / facts->values * facts->bytes : k0 * w->bits / 8;
+    mica__qlanes lanes = {stream_of(w->codes, w->codes_stride, rows, first),
+                          stream_of(w->scales, w->scales_stride, rows, k0 / w->group * scale),
+                          stream_of(w->biases, w->biases_stride, rows, k0 / w->group * scale)};
+    if (rows->to == 16)
+        return lanes;
+    const int64_t bytes = facts->values ? n / facts->values * facts->bytes : n * w->bits / 8;
+    lanes.codes = copied(lanes.codes, rows->to, bytes, scratch->codes[0], COPY_CODES);
+    if (w->scales)
+        lanes.scales =
+            copied(lanes.scales, rows->to, n / w->group * scale, scratch->scales[0], COPY_SCALES);
+    if (w->biases)
+        lanes.biases =
+            copied(lanes.biases, rows->to, n / w->group * scale, scratch->biases[0], COPY_SCALES);
     return lanes;
 }
 
 /* All panels of a stretch times all activation rows. */
-static void multiply_stretch(const mica__strip *strip, const plan *p, int panels, int64_t k0,
-                             int64_t n, strip_scratch *scratch)
+static void multiply_stretch(const mica__strip *strip, const plan *p, int64_t k0, int64_t n,
+                             strip_scratch *scratch)
 {
     static const int sizes[4] = {1, 2, 4, 6};
     const mica__qweight *w = strip->weight;
+    const int64_t stride = 16 * strip->n_panels;
     for (int a = 0; a < strip->n_acts;) {
         int size = 3;
         while (sizes[size] > strip->n_acts - a || sizes[size] > MAX_ACTS)
             size--;
         for (int i = 0; i < sizes[size]; i++)
             prepare_act(w, p, strip->acts[a + i], k0, n, &scratch->act[i]);
-        tile t = {.act = scratch->act, .n = n, .group = w->group, .stride = strip->rows_stride};
-        for (int panel = 0; panel < panels;) {
-            const int two = WIDE_COLUMNS && panel + 1 < panels;
+        tile t = {.act = scratch->act, .n = n, .group = w->group, .stride = stride};
+        for (int panel = 0; panel < strip->n_panels;) {
+            const int two = WIDE_COLUMNS && panel + 1 < strip->n_panels;
             t.panel = &scratch->panel[panel];
-            t.acc = strip->acc + a * strip->rows_stride + panel * 16;
+            t.acc = strip->acc + a * stride + panel * 16;
             tiles[p->kind][two][size](&t);
             panel += 1 + two;
         }
@@ -403,17 +435,18 @@ static void strip_i8(const mica__strip *strip)
     const mica__qweight *w = strip->weight;
     const plan p = plan_of(w);
     strip_scratch *scratch = (strip_scratch *)(void *)strip->scratch;
-    const int panels = (strip->n_rows + 15) / 16;
-    memset(strip->acc, 0, (size_t)(strip->n_acts * strip->rows_stride) * sizeof(float));
+    memset(strip->acc, 0, (size_t)(strip->n_acts * strip->n_panels) * 16 * sizeof(float));
+    if (strip->panels[0].to < 16)
+        memset(scratch->codes, 0,
+               sizeof scratch->codes + sizeof scratch->scales + sizeof scratch->biases);
     const bool few = strip->n_acts <= MICA__PANEL_FEW_ACTS;
     const int64_t stretch = few ? 256 : MICA__PANEL_VALUES;
-    mica__qlanes lanes[MICA__STRIP_ROWS / 16];
-    for (int i = 0; i < panels; i++)
-        lanes[i] = lanes_of(strip, i);
     for (int64_t k0 = 0; k0 < w->k; k0 += stretch) {
         const int64_t n = w->k - k0 < stretch ? w->k - k0 : stretch;
-        for (int i = 0; i < panels; i++)
-            unpack_panel(w, &lanes[i], k0, n, &scratch->panel[i]);
-        multiply_stretch(strip, &p, panels, k0, n, scratch);
+        for (int i = 0; i < strip->n_panels; i++) {
+            const mica__qlanes lanes = lanes_of(w, &strip->panels[i], k0, n, scratch);
+            unpack_panel(w, &lanes, n, &scratch->panel[i]);
+        }
+        multiply_stretch(strip, &p, k0, n, scratch);
     }
 }

@@ -99,6 +99,8 @@ static inline __attribute__((always_inline)) mica__v64 fifth_bits(mica__v64 v, i
 typedef __m256i vi;
 typedef __m256 vf;
 #define vi_load(p)      _mm256_load_si256((const __m256i *)(const void *)(p))
+#define vi_loadu(p)     _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define vi_store(p, v)  _mm256_store_si256((__m256i *)(void *)(p), v)
 #define vi_set1(i)      _mm256_set1_epi32(i)
 #define vi_add(a, b)    _mm256_add_epi32(a, b)
 #define vi_mul(a, b)    _mm256_mullo_epi32(a, b)

@@ -84,6 +84,8 @@ static inline __attribute__((always_inline)) mica__v64 fifth_bits(mica__v64 v, i
 typedef __m512i vi;
 typedef __m512 vf;
 #define vi_load(p)              _mm512_load_si512(p)
+#define vi_loadu(p)             _mm512_loadu_si512(p)
+#define vi_store(p, v)          _mm512_store_si512(p, v)
 #define vi_set1(i)              _mm512_set1_epi32(i)
 #define vi_add(a, b)            _mm512_add_epi32(a, b)
 #define vi_mul(a, b)            _mm512_mullo_epi32(a, b)

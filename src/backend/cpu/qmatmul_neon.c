@@ -89,6 +89,8 @@ static inline __attribute__((always_inline)) mica__v64 fifth_bits(mica__v64 v, i
 typedef int32x4_t vi;
 typedef float32x4_t vf;
 #define vi_load(p)             vld1q_s32((const int32_t *)(const void *)(p))
+#define vi_loadu(p)            vreinterpretq_s32_u8(vld1q_u8((const uint8_t *)(p)))
+#define vi_store(p, v)         vst1q_s32(p, v)
 #define vi_set1(i)             vdupq_n_s32(i)
 #define vi_add(a, b)           vaddq_s32(a, b)
 #define vi_mul(a, b)           vmulq_s32(a, b)

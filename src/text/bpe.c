@@ -7,6 +7,7 @@
  */
 #include "text/bpe.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "text/byte_spelling.h"

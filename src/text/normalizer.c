@@ -16,7 +16,7 @@ static mica_status next_step(mica__normalizer *normalizer, mica__normalizer_step
 
 mica_status mica__normalizer_add_form(mica__normalizer *normalizer, mica__normal_form form)
 {
-    mica__normalizer_step *step;
+    mica__normalizer_step *step = NULL;
     MICA_TRY(next_step(normalizer, &step));
     step->kind = MICA__NORMALIZER_FORM;
     step->form = form;
@@ -28,7 +28,7 @@ mica_status mica__normalizer_add(mica__normalizer *normalizer, mica__normalizer_
 {
     if (kind == MICA__NORMALIZER_REPLACE && from_n == 0)
         MICA_FAIL(MICA_E_FORMAT, "the normalizer replaces a text of no characters");
-    mica__normalizer_step *step;
+    mica__normalizer_step *step = NULL;
     MICA_TRY(next_step(normalizer, &step));
     step->kind = kind;
     step->from = mica__strndup(MICA_MEMORY_TEXT, from, (size_t)from_n);
@@ -107,8 +107,8 @@ static mica_status run_step(const mica__normalizer_step *step, const char *text,
 }
 
 mica_status mica__normalizer_run(const mica__normalizer *normalizer, const char *text, int64_t n,
-                                 bool at_start, bool begins, mica__text buffers[2], const char **result,
-                                 int64_t *result_n)
+                                 bool at_start, bool begins, mica__text buffers[2],
+                                 const char **result, int64_t *result_n)
 {
     int which = 0;
     for (int i = 0; i < normalizer->n; i++) {

@@ -96,7 +96,8 @@ static mica_status compile(const char *regex, expression *e)
         MICA_FAIL(MICA_E_MEMORY, "no memory to compile the pre-tokenizer's pattern");
     PCRE2_UCHAR message[120] = "";
     pcre2_get_error_message(error, message, sizeof message);
-    MICA_FAIL(MICA_E_FORMAT, "the pre-tokenizer's pattern does not compile: %s at byte %zu of %.200s",
+    MICA_FAIL(MICA_E_FORMAT,
+              "the pre-tokenizer's pattern does not compile: %s at byte %zu of %.200s",
               (const char *)message, (size_t)at, regex);
 }
 

@@ -372,20 +372,26 @@ static int match_run(const void *pattern, const char *text, int64_t n, int64_t a
     return 0;
 }
 
-/* \s+$ */
+/* \s+$, where $ is before a line end or at the end of the text: from a run of white space it takes
+ * all when the text ends there, else what stands before its last line end. */
 static int match_trailing_white(const void *pattern, const char *text, int64_t n, int64_t at,
                                 int64_t *from, int64_t *to)
 {
     (void)pattern;
     while (at < n) {
-        const peek p = look(text, n, at);
-        const int64_t end = run_end(text, n, at, MICA__SPACE);
-        if (end == n) {
-            *from = at;
-            *to = n;
-            return 1;
+        int64_t end = at, last_line_end = at;
+        peek p = look(text, n, at);
+        const int64_t next = p.next;
+        for (; p.is & MICA__SPACE; p = look(text, n, end)) {
+            if (p.c == '\n')
+                last_line_end = end;
+            end = p.next;
         }
-        at = end > p.next ? end : p.next;
+        *from = at;
+        *to = end == n ? n : last_line_end;
+        if (*to > at && end > at)
+            return 1;
+        at = end > next ? end : next;
     }
     return 0;
 }

@@ -85,6 +85,11 @@ mica_status mica__json_check_model(const mica__json *model)
         MICA_FAIL(MICA_E_FORMAT, "this is no tokenizer.json: it has no \"model\"");
     const char *type;
     MICA_TRY(mica__json_text(model, "type", &type));
+    /* Older files do not say the type. */
+    if (!type && mica__json_get(model, "max_input_chars_per_word"))
+        type = "WordPiece";
+    if (!type && mica__json_get(model, "unk_id"))
+        type = "Unigram";
     if (!type && !mica__json_get(model, "merges"))
         MICA_FAIL(MICA_E_FORMAT, "the model of tokenizer.json has neither type nor merges");
     if (type && strcmp(type, "BPE") != 0)

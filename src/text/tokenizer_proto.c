@@ -117,6 +117,7 @@ typedef struct model {
     int64_t n_pieces;
     int64_t type; /* 1 unigram, 2 BPE, 3 word, 4 char */
     int64_t unk, bos, eos, pad;
+    bool maps_characters;
     mica__sentencepiece options;
 } model;
 
@@ -229,8 +230,7 @@ static mica_status read_normalizer(model *m, span s)
         if (!got)
             return MICA_OK;
         if (f.number == NORMALIZER_CHARSMAP && f.wire == WIRE_BYTES && f.n > 0)
-            MICA_FAIL(MICA_E_UNSUPPORTED, "tokenizer.model maps characters before it splits "
-                                          "(precompiled_charsmap), which is not supported yet");
+            m->maps_characters = true;
         for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
             if (f.number != flags[i].number)
                 continue;
@@ -273,6 +273,9 @@ static mica_status check_type(const model *m)
         MICA_FAIL(MICA_E_UNSUPPORTED,
                   "tokenizer.model is a SentencePiece %s model, which is not supported yet",
                   names[m->type - 1]);
+    if (m->maps_characters)
+        MICA_FAIL(MICA_E_UNSUPPORTED, "tokenizer.model maps characters before it splits "
+                                      "(precompiled_charsmap), which is not supported yet");
     return MICA_OK;
 }
 

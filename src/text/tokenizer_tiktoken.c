@@ -76,12 +76,15 @@ static mica_status read_line(mica_tokenizer *t, const char *line, int64_t n, int
                   (long long)number, (int)(n < 80 ? n : 80), line);
     if (space - line > MICA__MAX_TOKEN_BYTES)
         MICA_FAIL(MICA_E_FORMAT, "line %lld of a tiktoken file is too long", (long long)number);
-    const int64_t length = base64_decode(line, space - line, buffer);
+    /* Whisper's file writes its empty last token as "=": an id that nothing spells. */
+    const bool empty = space - line == 1 && line[0] == '=';
+    const int64_t length = empty ? 0 : base64_decode(line, space - line, buffer);
     if (length < 0)
         MICA_FAIL(MICA_E_FORMAT, "line %lld of a tiktoken file is not base64: \"%.*s\"",
                   (long long)number, (int)(space - line < 80 ? space - line : 80), line);
-    const mica_status status =
-        mica__vocab_set(&t->vocab, rank, buffer, length, MICA_TOKEN_NORMAL, (uint32_t)rank);
+    const mica_status status = mica__vocab_set(
+        &t->vocab, rank, buffer, length, empty ? MICA_TOKEN_UNUSED : MICA_TOKEN_NORMAL,
+        empty ? MICA__NO_RANK : (uint32_t)rank);
     return status == MICA_OK
                ? status
                : mica__fail_at(status, "line %lld of a tiktoken file", (long long)number);

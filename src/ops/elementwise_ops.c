@@ -1,4 +1,4 @@
-/* elementwise.c - operations of one or two operands, element by element.
+/* elementwise_ops.c - operations of one or two operands, element by element.
  *
  * One row in each table per op: dtype rule and documentation. Builders are one line each.
  * SPDX-License-Identifier: MIT

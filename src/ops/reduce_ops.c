@@ -1,4 +1,4 @@
-/* reduce.c - sums, means, extremes, softmax.
+/* reduce_ops.c - sums, means, extremes, softmax.
  * SPDX-License-Identifier: MIT
  */
 #include <mica/ops.h>

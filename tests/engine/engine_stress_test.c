@@ -1,0 +1,5 @@
+#include "support/check.h"
+int main(void)
+{
+    return 0;
+}

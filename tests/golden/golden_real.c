@@ -53,9 +53,11 @@ static int disagreements(step_driver *driver, const mica__json *prompt, const mi
     const int64_t vocab = driver->face.n_vocab;
     int wrong = 0;
     step_driver_reset(driver, 0);
-    for (int64_t i = 0; i < n - 1; i++)
-        if (step_driver_feed(driver, 0, ids + i, 1, NULL) != MICA_OK)
+    for (int64_t i = 0, chunk; i < n - 1; i += chunk) {
+        chunk = n - 1 - i < driver->face.max_tokens ? n - 1 - i : driver->face.max_tokens;
+        if (step_driver_feed(driver, 0, ids + i, chunk, NULL) != MICA_OK)
             return -1;
+    }
     const mica__json *m = margins ? margins->first : NULL;
     int32_t token = ids[n - 1];
     for (int64_t i = 0; i < n_out && m; i++, m = m->next) {
@@ -79,7 +81,7 @@ static void run_mode(mica_ctx *mc, const char *name, const char *file, const mic
     int wrong = 0, compared = 0, prompts = 0;
     mica_status status = mica_model_open(mc, file, &options, &model);
     if (status == MICA_OK)
-        status = step_driver_open(model, exact ? MICA__KV_F32 : MICA__KV_F16, 1, 4096, 32, &driver);
+        status = step_driver_open(model, exact ? MICA__KV_F32 : MICA__KV_F16, 1, 4096, 256, &driver);
     if (status == MICA_OK) {
         logits = malloc((size_t)driver.face.n_vocab * sizeof *logits);
         const mica__json *list = mica__json_get(golden, "prompts");
@@ -94,6 +96,7 @@ static void run_mode(mica_ctx *mc, const char *name, const char *file, const mic
     printf("%s %s, %s: %d of %d steps disagree over %d prompts%s%s\n", ok ? "ok  " : "FAIL", name,
            exact ? "f32 against f32" : "int8 and f16 against llama.cpp", wrong, compared, prompts,
            status || wrong < 0 ? ": " : "", status || wrong < 0 ? mica_last_error() : "");
+    fflush(stdout);
     passed += ok;
     failed += !ok;
     free(logits);

@@ -78,6 +78,12 @@ static uint16_t encode_group(int kv_dtype, const float *x, int n, int *codes)
     return half;
 }
 
+static uint8_t two_codes(int low, int high)
+{
+    const unsigned byte = (unsigned)(low + 8) | (unsigned)(high + 8) << 4;
+    return (uint8_t)byte;
+}
+
 /* K of one token: column `slot` of [head_dim][16]. */
 static void write_keys(const mica__tile_level *tile, int kv_dtype, const float *x, int dim,
                        int slot, uint8_t *keys, void *scratch)
@@ -103,9 +109,8 @@ static void write_keys(const mica__tile_level *tile, int kv_dtype, const float *
         for (int i = 0; i < group; i += step) {
             uint8_t *dword = keys + ((d + i) / step * TOKENS + slot) * 4;
             for (int j = 0; j < 4; j++)
-                dword[j] = kv_dtype == MICA__KV_Q8
-                               ? (uint8_t)codes[i + j]
-                               : (uint8_t)((codes[i + j] + 8) | (codes[i + j + 4] + 8) << 4);
+                dword[j] = kv_dtype == MICA__KV_Q8 ? (uint8_t)codes[i + j]
+                                                   : two_codes(codes[i + j], codes[i + j + 4]);
         }
     }
 }
@@ -133,7 +138,7 @@ static void write_values(const mica__tile_level *tile, int kv_dtype, const float
             if (q8)
                 row[d + i] = (uint8_t)codes[i];
             else if (i % 2)
-                row[(d + i) / 2] = (uint8_t)((codes[i - 1] + 8) | (codes[i] + 8) << 4);
+                row[(d + i) / 2] = two_codes(codes[i - 1], codes[i]);
     }
 }
 

@@ -77,7 +77,7 @@ typedef struct function {
 } function;
 
 static const function functions[] = {
-    {MICA__OP_EXP, mica__exp_f32, exp, 0.85},
+    {MICA__OP_EXP, mica__exp_f32, exp, 0.88},
     {MICA__OP_LOG, mica__log_f32, log, 0.51},
     {MICA__OP_SIN, mica__sin_f32, sin, 0.51},
     {MICA__OP_COS, mica__cos_f32, cos, 0.51},

@@ -5,7 +5,7 @@
 #define MICA_BACKEND_CPU_KV_LAYOUT_H
 
 #include "backend/cpu/operand.h"
-#include "run/step.h"
+#include "core/op.h"
 
 typedef struct mica__kv_layout {
     int64_t key_bytes;  /* of one head in one block; values follow */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/half.h"
-#include "run/step.h"
+#include "core/op.h"
 #include "support/kernel_call.h"
 
 /* One step over a pool: several sequences with scattered blocks and ragged tokens. */

@@ -21,6 +21,7 @@
 #ifndef MICA_ENGINE_H
 #define MICA_ENGINE_H
 
+#include <mica/model.h>
 #include <mica/status.h>
 
 #ifdef __cplusplus
@@ -235,6 +236,35 @@ typedef struct mica_event {
 
 /* --- the engine ------------------------------------------------------------------------------- */
 
+/* Makes an engine over a model, which must outlive it; options NULL: all defaults. End tokens of
+ * the model's files are added to the options'. The context of the model must belong to the calling
+ * thread, which owns the engine from then on. MICA_E_ARGUMENT names what makes no sense,
+ * MICA_E_UNSUPPORTED a KV type that cannot hold the model's heads, MICA_E_MEMORY what does not fit.
+ */
+MICA_API mica_status mica_engine_open(mica_model *model, const mica_engine_options *options,
+                                      mica_engine **engine);
+
+/* What a model takes, before anything is made. Bytes, unless said otherwise. */
+typedef struct mica_plan {
+    int64_t weights;        /* of the model's tensors, mapped or read */
+    int64_t read_per_token; /* of weights that one decoded token reads */
+    int64_t kv_per_token;   /* of layers that keep everything, one sequence */
+    int64_t kv_window;      /* of sliding layers, one sequence, at most */
+    int64_t kv;             /* of `sequences` sequences of `context` tokens */
+    int64_t prefill_peak;   /* exact peak of the largest step, logits included */
+    int64_t decode_peak;    /* of a step of one token for each sequence */
+    int64_t total;          /* weights + kv + the larger peak */
+    int64_t context;        /* tokens planned for */
+    int64_t sequences;
+    int64_t max_context; /* tokens of one sequence that fit under `limit`; the model's if none */
+    int64_t limit;       /* 0: none */
+} mica_plan;
+
+/* Plans for `sequences` sequences (0: 1) of options' context under a limit in bytes (0: none).
+ * Compiles the programs of the model's steps, and allocates no KV. */
+MICA_API mica_status mica_plan_model(mica_model *model, const mica_engine_options *options,
+                                     int64_t sequences, int64_t limit, mica_plan *plan);
+
 /* Ends everything that still runs, without events, and frees the engine; NULL is ignored. No other
  * thread may be inside mica_engine_cancel. */
 MICA_API void mica_engine_free(mica_engine *engine);
@@ -278,6 +308,7 @@ typedef struct mica_engine_stats {
     double model_s; /* time inside the model */
 } mica_engine_stats;
 
+/* Reads the counters; called by the owning thread. */
 MICA_API void mica_engine_read_stats(const mica_engine *engine, mica_engine_stats *stats);
 
 /* Gives up all blocks that only the prefix cache holds. */

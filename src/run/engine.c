@@ -269,6 +269,7 @@ mica_status mica__engine_new(const mica__stepper *stepper, const mica_engine_opt
     mica__events_open(&made->events);
     const mica_status status = open_engine(made, options ? options : &defaults);
     if (status != MICA_OK) {
+        made->stepper.release = NULL; /* the model stays the caller's */
         mica_engine_free(made);
         return status;
     }
@@ -301,6 +302,8 @@ void mica_engine_free(mica_engine *engine)
     mica__free(engine->logits);
     mica__free(engine->end_tokens);
     pthread_mutex_destroy(&engine->lock);
+    if (engine->stepper.release)
+        engine->stepper.release(engine->stepper.model);
     mica__free(engine);
 }
 

@@ -41,7 +41,8 @@ struct mica_engine {
     int64_t model_ns;
 };
 
-/* Makes an engine over a stepper (copied; its model must outlive the engine). options may be NULL.
+/* Makes an engine over a stepper (copied; its model must outlive the engine, whose end calls
+ * release). options may be NULL.
  * MICA_E_ARGUMENT names what makes no sense, MICA_E_MEMORY what does not fit. */
 mica_status mica__engine_new(const mica__stepper *stepper, const mica_engine_options *options,
                              mica_engine **engine);

@@ -45,8 +45,8 @@ typedef struct encoding {
 static mica_status copy_ids(encoding *e, const cached_word *hit)
 {
     mica_token_list *ids = e->ids;
-    MICA_TRY(mica__grow(MICA_MEMORY_TEXT, (void **)&ids->ids, sizeof *ids->ids,
-                        ids->n + hit->n_ids, &ids->capacity));
+    MICA_TRY(mica__grow(MICA_MEMORY_TEXT, (void **)&ids->ids, sizeof *ids->ids, ids->n + hit->n_ids,
+                        &ids->capacity));
     memcpy(ids->ids + ids->n, ids->ids + hit->at, hit->n_ids * sizeof *ids->ids);
     ids->n += hit->n_ids;
     return MICA_OK;

@@ -51,8 +51,9 @@ static mica_status put_known(mica_tokenizer *t, int32_t id, const char *text, in
 {
     const mica__vocab *v = &t->vocab;
     if (v->text[id].length != n || memcmp(mica__vocab_text(v, id), text, (size_t)n) != 0)
-        MICA_FAIL(MICA_E_FORMAT, "id %d is \"%.80s\" in the vocabulary and \"%.*s\" as an added token",
-                  (int)id, mica__vocab_text(v, id), (int)(n < 80 ? n : 80), text);
+        MICA_FAIL(MICA_E_FORMAT,
+                  "id %d is \"%.80s\" in the vocabulary and \"%.*s\" as an added token", (int)id,
+                  mica__vocab_text(v, id), (int)(n < 80 ? n : 80), text);
     t->vocab.kind[id] = (uint8_t)kind;
     return MICA_OK;
 }
@@ -168,8 +169,7 @@ mica_status mica__tokenizer_set_sentencepiece(mica_tokenizer *t, mica__sentencep
                                                                 : MICA__NORMALIZER_PREPEND,
                                       "", 0, space, space_n));
     if (options.escape_spaces)
-        MICA_TRY(
-            mica__normalizer_add(&t->normalizer, MICA__NORMALIZER_REPLACE, " ", 1, mark, 3));
+        MICA_TRY(mica__normalizer_add(&t->normalizer, MICA__NORMALIZER_REPLACE, " ", 1, mark, 3));
     t->spelling = MICA__SPELLING_MARKED;
     t->strips_space = options.dummy_prefix;
     t->bpe.by_text = true;
@@ -348,8 +348,8 @@ static void study_tokens(mica_tokenizer *t)
     t->splits_at_marks = !t->bpe.of_bytes;
     t->bpe.has_unused = false;
     for (int32_t id = 0; id < v->n; id++) {
-        const bool merges = t->bpe.by_text ? v->rank[id] != MICA__NO_RANK
-                                           : v->kind[id] == MICA_TOKEN_NORMAL;
+        const bool merges =
+            t->bpe.by_text ? v->rank[id] != MICA__NO_RANK : v->kind[id] == MICA_TOKEN_NORMAL;
         if (!merges)
             continue;
         if (t->splits_at_marks && mark_inside(v, id))
@@ -415,18 +415,19 @@ static mica_status build_added(mica_tokenizer *t)
 
 /* Tokens that end a turn in the templates of known families. */
 static const char *const turn_ends[] = {
-    "<|im_end|>",     "<|eot_id|>",          "<|eom_id|>",
-    "<end_of_turn>",  "<|end|>",             "<|END_OF_TURN_TOKEN|>",
-    "<|eot|>",        "<|endoftext|>",       "<|end_of_text|>",
-    "<|return|>",     "<|call|>",            "<end_of_utterance>",
+    "<|im_end|>",      "<|eot_id|>",
+    "<|eom_id|>",      "<end_of_turn>",
+    "<|end|>",         "<|END_OF_TURN_TOKEN|>",
+    "<|eot|>",         "<|endoftext|>",
+    "<|end_of_text|>", "<|return|>",
+    "<|call|>",        "<end_of_utterance>",
     "<|end_of_turn|>", "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>"};
 
 static mica_status find_turn_ends(mica_tokenizer *t)
 {
     const char *chat = mica_tokenizer_chat_template(t, NULL);
     for (size_t i = 0; chat && i < sizeof turn_ends / sizeof turn_ends[0]; i++) {
-        const int32_t id =
-            mica__vocab_find(&t->vocab, turn_ends[i], (int64_t)strlen(turn_ends[i]));
+        const int32_t id = mica__vocab_find(&t->vocab, turn_ends[i], (int64_t)strlen(turn_ends[i]));
         if (id < 0 || t->vocab.kind[id] != MICA_TOKEN_CONTROL || !strstr(chat, turn_ends[i]))
             continue;
         if (t->eot < 0)
@@ -441,8 +442,11 @@ static mica_status check_roles(const mica_tokenizer *t)
     const struct {
         const char *name;
         int32_t id;
-    } roles[] = {{"begin", t->bos}, {"end", t->eos}, {"end of turn", t->eot},
-                 {"unknown", t->unk}, {"padding", t->pad}};
+    } roles[] = {{"begin", t->bos},
+                 {"end", t->eos},
+                 {"end of turn", t->eot},
+                 {"unknown", t->unk},
+                 {"padding", t->pad}};
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
         if (roles[i].id >= t->vocab.n || roles[i].id < -1)
             MICA_FAIL(MICA_E_FORMAT, "the %s token is %d, outside the vocabulary of %lld",

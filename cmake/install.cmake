@@ -21,6 +21,8 @@ install(CODE "
   configure_file(\"${CMAKE_SOURCE_DIR}/cmake/mica.pc.in\" \"${CMAKE_BINARY_DIR}/mica.pc\" @ONLY)")
 install(FILES ${CMAKE_BINARY_DIR}/mica.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
 if(TARGET mica)
   install(TARGETS mica RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

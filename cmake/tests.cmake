@@ -21,6 +21,14 @@ else()
 endif()
 set(MICA_CACHE_DIR ${default_cache} CACHE PATH "Folder where tools/fetch keeps real models")
 
+# A locale with a decimal comma, which the tests find through LOCPATH; without localedef they skip.
+find_program(LOCALEDEF localedef)
+set(test_locales ${CMAKE_BINARY_DIR}/tests/locale)
+if(LOCALEDEF AND NOT EXISTS ${test_locales}/de_DE.UTF-8)
+  file(MAKE_DIRECTORY ${test_locales})
+  execute_process(COMMAND ${LOCALEDEF} -i de_DE -f UTF-8 ${test_locales}/de_DE.UTF-8 OUTPUT_QUIET ERROR_QUIET)
+endif()
+
 file(GLOB support_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.c)
 add_library(mica_test_support STATIC ${support_sources})
 target_include_directories(mica_test_support PUBLIC ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/src
@@ -57,7 +65,8 @@ foreach(file ${unit_tests})
   string(REPLACE " " ";" labels "${layer} ${labels}")
   mica_test(${name} ${file})
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${timeout} LABELS "${labels}")
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${timeout} LABELS "${labels}"
+                       ENVIRONMENT LOCPATH=${test_locales})
 endforeach()
 
 # Labels for what a suite added: tests that stand in the list now and did not before.
@@ -66,6 +75,7 @@ function(mica_label_new before label)
   list(REMOVE_ITEM now ${before} "")
   foreach(test ${now})
     set_property(TEST ${test} APPEND PROPERTY LABELS ${label})
+    set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT LOCPATH=${test_locales})
     get_property(skip_code TEST ${test} PROPERTY SKIP_RETURN_CODE)
     if(NOT skip_code)
       set_property(TEST ${test} PROPERTY SKIP_RETURN_CODE 77)

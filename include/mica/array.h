@@ -193,7 +193,9 @@ typedef struct mica_program_facts {
     int n_phases;          /* stretches between barriers */
 } mica_program_facts;
 
+/* What was planned; the program must be compiled. */
 MICA_API mica_program_facts mica_program_describe(const mica_program *program);
+/* Ends the caller's reference; NULL is ignored. Results of runs stay. */
 MICA_API void mica_program_free(mica_program *program);
 
 /* Counters of the runtime since it was opened. */
@@ -206,6 +208,7 @@ typedef struct mica_counters {
     int64_t pool_hits;
 } mica_counters;
 
+/* Reads the counters one by one; safe from any thread. */
 MICA_API mica_counters mica_counters_read(const mica_ctx *mc);
 
 #ifdef __cplusplus

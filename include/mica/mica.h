@@ -6,8 +6,12 @@
 
 #include <mica/array.h>
 #include <mica/dtype.h>
+#include <mica/engine.h>
+#include <mica/log.h>
 #include <mica/memory.h>
+#include <mica/model.h>
 #include <mica/ops.h>
 #include <mica/status.h>
+#include <mica/tokenizer.h>
 
 #endif

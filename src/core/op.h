@@ -147,6 +147,20 @@ typedef struct mica__rope_attrs {
     int32_t interleaved; /* pairs (2i, 2i+1); else (i, i + n) */
 } mica__rope_attrs;
 
+/* Tokens in one KV block, for every pool. Attention works in chunks of 4 blocks at absolute
+ * positions. */
+#define MICA__KV_BLOCK_TOKENS 16
+
+/* What keys and values are kept as. */
+typedef enum mica__kv_dtype {
+    MICA__KV_F32,
+    MICA__KV_BF16,
+    MICA__KV_F16,
+    MICA__KV_Q8,
+    MICA__KV_Q4,
+    MICA__N_KV_DTYPES
+} mica__kv_dtype;
+
 /* Where one layer's K and V stand in the blocks of a pool. A block holds 16 tokens; inside it, at
  * layer_offset, for each KV head K then V: K f32/f16/bf16: [head_dim][16 tokens]     V: [16
  * tokens][value_dim] K q8: codes [head_dim / 4][16 tokens][4] then f16 scales [head_dim / g][16
@@ -155,7 +169,7 @@ typedef struct mica__rope_attrs {
  * first), then f16 scales [16 tokens][value_dim / g] g is 32, or the head size where that is
  * smaller. */
 typedef struct mica__kv_attrs {
-    int32_t kv_dtype; /* mica__kv_dtype of run/step.h: 0 f32, 1 bf16, 2 f16, 3 q8, 4 q4 */
+    int32_t kv_dtype; /* mica__kv_dtype */
     int32_t kv_heads;
     int32_t head_dim;
     int32_t value_dim;

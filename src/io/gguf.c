@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/text_buffer.h"
 #include "io/gguf_part.h"
+#include "io/shown.h"
 
 #define MAX_PARTS 65535
 #define SUFFIX    ((int64_t)sizeof "-00001-of-00001.gguf" - 1)
@@ -29,8 +30,8 @@ struct mica__gguf {
     int n_parts;
     mica__gguf_tensor *tensors; /* all parts' in order; the part's own list when there is one */
     int64_t n_tensors;
-    bool joined;            /* tensors and names are this object's own */
-    mica__name_index names; /* of all tensors, when joined */
+    bool joined;      /* tensors and names are this object's own */
+    mica__map *names; /* to the index in tensors, when joined */
 };
 
 /* --- split models --- */
@@ -131,19 +132,22 @@ static mica_status join_tensors(mica__gguf *gguf)
     gguf->tensors = mica__alloc_zero(MICA_MEMORY_OTHER, (size_t)total, sizeof *gguf->tensors);
     if (!gguf->tensors)
         return MICA_E_MEMORY;
+    MICA_TRY(mica__map_new(MICA_MEMORY_OTHER, MICA__MAP_BORROWS, &gguf->names));
     for (int i = 0; i < gguf->n_parts; i++)
         for (int64_t t = 0; t < gguf->parts[i].part.n_tensors; t++) {
             mica__gguf_tensor *tensor = &gguf->tensors[gguf->n_tensors];
             *tensor = gguf->parts[i].part.tensors[t];
             tensor->shard = i;
-            MICA_TRY(mica__name_add(&gguf->names, tensor->name.bytes, tensor->name.length,
-                                    gguf->n_tensors++));
+            bool added = false;
+            MICA_TRY(mica__map_insert_new(gguf->names, tensor->name.bytes,
+                                          (size_t)tensor->name.length, gguf->n_tensors++, &added,
+                                          NULL));
+            char shown[MICA__SHOWN_BYTES];
+            if (!added)
+                MICA_FAIL(MICA_E_FORMAT, "%s: the tensor \"%s\" is in an earlier part too",
+                          gguf->parts[i].path,
+                          mica__shown(shown, tensor->name.bytes, tensor->name.length));
         }
-    const mica__name_entry *twice = mica__name_sort(&gguf->names);
-    char shown[MICA__SHOWN_BYTES];
-    if (twice)
-        MICA_FAIL(MICA_E_FORMAT, "%s: the tensor \"%s\" occurs in two parts", gguf->parts[0].path,
-                  mica__shown(shown, twice->bytes, twice->length));
     return MICA_OK;
 }
 
@@ -257,7 +261,7 @@ void mica__gguf_close(mica__gguf *gguf)
         return;
     if (gguf->joined)
         mica__free(gguf->tensors);
-    mica__name_free(&gguf->names);
+    mica__map_free(gguf->names);
     for (int i = 0; i < gguf->n_parts; i++) {
         mica__gguf_part_free(&gguf->parts[i].part);
         mica__file_close(gguf->parts[i].file);
@@ -316,9 +320,9 @@ const mica__gguf_tensor *mica__gguf_tensor_at(const mica__gguf *gguf, int64_t i)
 
 const mica__gguf_tensor *mica__gguf_find_tensor(const mica__gguf *gguf, const char *name)
 {
-    const mica__name_index *names = gguf->joined ? &gguf->names : &gguf->parts[0].part.names;
-    const int64_t i = mica__name_find(names, name, (int64_t)strlen(name));
-    return i < 0 ? NULL : &gguf->tensors[i];
+    const mica__map *names = gguf->joined ? gguf->names : gguf->parts[0].part.names;
+    int64_t i;
+    return mica__map_find(names, name, strlen(name), &i) ? &gguf->tensors[i] : NULL;
 }
 
 /* --- typed values --- */

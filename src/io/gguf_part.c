@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "io/shown.h"
 
 #define MAX_KEY       65535
 #define MAX_NAME      63
@@ -155,6 +156,17 @@ static mica_status read_count(cursor *c, const char *what, int64_t least, int64_
     return MICA_OK;
 }
 
+static mica_status add_name(mica__map *map, const char *what, mica__gguf_string name, int64_t i)
+{
+    bool added = false;
+    char shown[MICA__SHOWN_BYTES];
+    MICA_TRY(mica__map_insert_new(map, name.bytes, (size_t)name.length, i, &added, NULL));
+    if (!added)
+        MICA_FAIL(MICA_E_FORMAT, "the %s \"%s\" occurs twice", what,
+                  mica__shown(shown, name.bytes, name.length));
+    return MICA_OK;
+}
+
 /* --- keys --- */
 
 static mica_status check_bools(mica__gguf_type type, const mica__gguf_value *value)
@@ -233,16 +245,12 @@ static mica_status read_keys(cursor *c, mica__gguf_part *part)
         mica__alloc_zero(MICA_MEMORY_OTHER, (size_t)part->n_values, sizeof *part->values);
     if (!part->values)
         return MICA_E_MEMORY;
+    MICA_TRY(mica__map_new(MICA_MEMORY_OTHER, MICA__MAP_BORROWS, &part->keys));
     for (int64_t i = 0; i < part->n_values; i++) {
         mica__gguf_value *value = &part->values[i];
         MICA_TRY(read_key(c, value));
-        MICA_TRY(mica__name_add(&part->keys, value->key.bytes, value->key.length, i));
+        MICA_TRY(add_name(part->keys, "key", value->key, i));
     }
-    const mica__name_entry *twice = mica__name_sort(&part->keys);
-    char shown[MICA__SHOWN_BYTES];
-    if (twice)
-        MICA_FAIL(MICA_E_FORMAT, "the key \"%s\" occurs twice",
-                  mica__shown(shown, twice->bytes, twice->length));
     return MICA_OK;
 }
 
@@ -393,17 +401,13 @@ static mica_status read_tensors(cursor *c, mica__gguf_part *part)
         mica__alloc_zero(MICA_MEMORY_OTHER, (size_t)part->n_tensors, sizeof *part->tensors);
     if (!part->tensors)
         return MICA_E_MEMORY;
+    MICA_TRY(mica__map_new(MICA_MEMORY_OTHER, MICA__MAP_BORROWS, &part->names));
     int64_t expected = 0;
     for (int64_t i = 0; i < part->n_tensors; i++) {
         mica__gguf_tensor *tensor = &part->tensors[i];
         MICA_TRY(read_tensor(c, part, tensor, &expected));
-        MICA_TRY(mica__name_add(&part->names, tensor->name.bytes, tensor->name.length, i));
+        MICA_TRY(add_name(part->names, "tensor name", tensor->name, i));
     }
-    const mica__name_entry *twice = mica__name_sort(&part->names);
-    char shown[MICA__SHOWN_BYTES];
-    if (twice)
-        MICA_FAIL(MICA_E_FORMAT, "the tensor name \"%s\" occurs twice",
-                  mica__shown(shown, twice->bytes, twice->length));
     return MICA_OK;
 }
 
@@ -459,13 +463,13 @@ void mica__gguf_part_free(mica__gguf_part *part)
 {
     mica__free(part->values);
     mica__free(part->tensors);
-    mica__name_free(&part->keys);
-    mica__name_free(&part->names);
+    mica__map_free(part->keys);
+    mica__map_free(part->names);
     *part = (mica__gguf_part){0};
 }
 
 const mica__gguf_value *mica__gguf_part_find(const mica__gguf_part *part, const char *key)
 {
-    const int64_t i = mica__name_find(&part->keys, key, (int64_t)strlen(key));
-    return i < 0 ? NULL : &part->values[i];
+    int64_t i;
+    return mica__map_find(part->keys, key, strlen(key), &i) ? &part->values[i] : NULL;
 }

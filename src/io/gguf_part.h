@@ -4,8 +4,8 @@
 #ifndef MICA_IO_GGUF_PART_H
 #define MICA_IO_GGUF_PART_H
 
+#include "base/hash_map.h"
 #include "io/gguf.h"
-#include "io/name_index.h"
 
 typedef struct mica__gguf_part {
     const uint8_t *bytes;
@@ -15,10 +15,10 @@ typedef struct mica__gguf_part {
     int64_t data_start;       /* where the tensor data begins, from the start of the file */
     mica__gguf_value *values; /* file order */
     int64_t n_values;
-    mica__name_index keys;
+    mica__map *keys;            /* to the index in values */
     mica__gguf_tensor *tensors; /* file order */
     int64_t n_tensors;
-    mica__name_index names;
+    mica__map *names; /* to the index in tensors */
 } mica__gguf_part;
 
 /* Parses bytes[0, n), which must outlive the part. On failure the part is empty and needs no

@@ -11,10 +11,11 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/file.h"
+#include "base/hash_map.h"
 #include "base/text_buffer.h"
 #include "io/gguf_part.h"
-#include "io/name_index.h"
-#include "io/out_file.h"
+#include "io/shown.h"
 
 #define ALIGNMENT_KEY     "general.alignment"
 #define DEFAULT_ALIGNMENT 32
@@ -37,13 +38,14 @@ typedef struct places {
 } places;
 
 struct mica__gguf_writer {
-    mica__out_file *file;
+    mica__file_writer *file;
     int64_t alignment; /* 0 only while opening */
     mica__text keys;   /* as in the file */
     mica__text infos;  /* as in the file */
     places key_places;
     places tensors;
     int64_t next_offset; /* of the next declaration, from the start of the data */
+    int64_t written;     /* bytes of the file so far */
     bool writing;        /* the header is out */
     int64_t current;     /* the tensor whose data comes next */
     int64_t missing;     /* bytes that it still lacks */
@@ -79,18 +81,27 @@ static mica_status remember(places *list, place item)
     return MICA_OK;
 }
 
+static mica_status insert_all(const mica__text *text, const places *list, const char *what,
+                              mica__map *seen)
+{
+    for (int64_t i = 0; i < list->n; i++) {
+        const char *name = text->bytes + list->items[i].at;
+        bool added = false;
+        char shown[MICA__SHOWN_BYTES];
+        MICA_TRY(mica__map_insert_new(seen, name, (size_t)list->items[i].length, i, &added, NULL));
+        if (!added)
+            MICA_FAIL(MICA_E_ARGUMENT, "the %s \"%s\" is given twice", what,
+                      mica__shown(shown, name, list->items[i].length));
+    }
+    return MICA_OK;
+}
+
 static mica_status check_unique(const mica__text *text, const places *list, const char *what)
 {
-    mica__name_index index = {0};
-    mica_status status = MICA_OK;
-    for (int64_t i = 0; i < list->n && status == MICA_OK; i++)
-        status = mica__name_add(&index, text->bytes + list->items[i].at, list->items[i].length, i);
-    const mica__name_entry *twice = status == MICA_OK ? mica__name_sort(&index) : NULL;
-    char shown[MICA__SHOWN_BYTES];
-    if (twice)
-        status = mica__fail(MICA_E_ARGUMENT, "the %s \"%s\" is given twice", what,
-                            mica__shown(shown, twice->bytes, twice->length));
-    mica__name_free(&index);
+    mica__map *seen;
+    MICA_TRY(mica__map_new(MICA_MEMORY_OTHER, MICA__MAP_BORROWS, &seen));
+    const mica_status status = insert_all(text, list, what, seen);
+    mica__map_free(seen);
     return status;
 }
 
@@ -102,7 +113,7 @@ static mica_status start(const char *path, int64_t alignment, mica__gguf_writer 
         MICA_FAIL(MICA_E_ARGUMENT, "an alignment of %lld: a power of two of at most %d is allowed",
                   (long long)alignment, MAX_ALIGNMENT);
     writer->keys.kind = writer->infos.kind = MICA_MEMORY_OTHER;
-    MICA_TRY(mica__out_open(path, &writer->file));
+    MICA_TRY(mica__file_create(path, &writer->file));
     if (alignment)
         MICA_TRY(mica__gguf_put_integer(writer, ALIGNMENT_KEY, MICA__GGUF_U32, alignment));
     writer->alignment = alignment ? alignment : DEFAULT_ALIGNMENT;
@@ -128,7 +139,7 @@ void mica__gguf_writer_discard(mica__gguf_writer *writer)
 {
     if (!writer)
         return;
-    mica__out_discard(writer->file);
+    mica__file_abandon(writer->file);
     mica__text_free(&writer->keys);
     mica__text_free(&writer->infos);
     mica__free(writer->key_places.items);
@@ -147,6 +158,9 @@ static mica_status begin_key(mica__gguf_writer *writer, const char *key, int64_t
     if (length < 1 || length > MAX_KEY)
         MICA_FAIL(MICA_E_ARGUMENT, "a key of %lld bytes: 1 to %d are allowed", (long long)length,
                   MAX_KEY);
+    if (writer->alignment && length == (int64_t)sizeof ALIGNMENT_KEY - 1 &&
+        memcmp(key, ALIGNMENT_KEY, (size_t)length) == 0)
+        MICA_FAIL(MICA_E_ARGUMENT, "the key " ALIGNMENT_KEY " is written by opening with it");
     MICA_TRY(
         remember(&writer->key_places, (place){.at = writer->keys.length + 8, .length = length}));
     MICA_TRY(add_string(&writer->keys, key, length));
@@ -318,10 +332,22 @@ mica_status mica__gguf_declare(mica__gguf_writer *writer, const char *name,
 
 /* --- data --- */
 
+static mica_status put(mica__gguf_writer *writer, const void *bytes, size_t n)
+{
+    writer->written += (int64_t)n;
+    return mica__file_write(writer->file, bytes, n);
+}
+
 static mica_status pad(mica__gguf_writer *writer)
 {
-    const int64_t over = mica__out_size(writer->file) & (writer->alignment - 1);
-    return over ? mica__out_zeros(writer->file, (size_t)(writer->alignment - over)) : MICA_OK;
+    static const uint8_t zeros[4096];
+    int64_t missing = -writer->written & (writer->alignment - 1);
+    while (missing > 0) {
+        const int64_t some = missing < (int64_t)sizeof zeros ? missing : (int64_t)sizeof zeros;
+        MICA_TRY(put(writer, zeros, (size_t)some));
+        missing -= some;
+    }
+    return MICA_OK;
 }
 
 static mica_status write_header(mica__gguf_writer *writer)
@@ -335,9 +361,9 @@ static mica_status write_header(mica__gguf_writer *writer)
     mica__store_u32(head + 4, 3);
     mica__store_u64(head + 8, (uint64_t)writer->tensors.n);
     mica__store_u64(head + 16, (uint64_t)writer->key_places.n);
-    MICA_TRY(mica__out_write(writer->file, head, sizeof head));
-    MICA_TRY(mica__out_write(writer->file, writer->keys.bytes, (size_t)writer->keys.length));
-    MICA_TRY(mica__out_write(writer->file, writer->infos.bytes, (size_t)writer->infos.length));
+    MICA_TRY(put(writer, head, sizeof head));
+    MICA_TRY(put(writer, writer->keys.bytes, (size_t)writer->keys.length));
+    MICA_TRY(put(writer, writer->infos.bytes, (size_t)writer->infos.length));
     MICA_TRY(pad(writer));
     writer->writing = true;
     writer->missing = writer->tensors.n ? writer->tensors.items[0].bytes : 0;
@@ -353,7 +379,7 @@ mica_status mica__gguf_write(mica__gguf_writer *writer, const void *bytes, int64
         if (writer->current == writer->tensors.n)
             MICA_FAIL(MICA_E_STATE, "%lld bytes more than the declared tensors hold", (long long)n);
         const int64_t some = n < writer->missing ? n : writer->missing;
-        MICA_TRY(mica__out_write(writer->file, at, (size_t)some));
+        MICA_TRY(put(writer, at, (size_t)some));
         at += some;
         n -= some;
         writer->missing -= some;
@@ -377,9 +403,9 @@ static mica_status finish(mica__gguf_writer *writer)
                   writer->infos.bytes + tensor->at, (long long)writer->missing,
                   (long long)tensor->bytes);
     }
-    mica__out_file *file = writer->file;
+    mica__file_writer *file = writer->file;
     writer->file = NULL;
-    return mica__out_commit(file);
+    return mica__file_commit(file);
 }
 
 mica_status mica__gguf_writer_finish(mica__gguf_writer *writer)

@@ -4,7 +4,7 @@
 #include <mica/ops.h>
 
 #include "ops/infer.h"
-#include "ops/weights.h"
+#include "ops/matrix.h"
 
 static mica_status infer_take(void *attrs, int n_in, const mica__aval *in, int n_out,
                               mica__aval *out)
@@ -59,7 +59,7 @@ mica_array *mica_take(mica_array *a, mica_array *indices, int axis)
     return a && indices ? mica__apply(mica__ctx_for(2, in), MICA__OP_TAKE, &attrs, 2, in) : NULL;
 }
 
-mica_array *mica__embed(mica_array *ids, const mica__weight *weight)
+mica_array *mica__embed(mica_array *ids, const mica__matrix *weight)
 {
-    return mica__apply_weight(MICA__OP_EMBED, ids, weight);
+    return mica__apply_matrix(MICA__OP_EMBED, ids, weight);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "ops/infer.h"
-#include "ops/weights.h"
+#include "ops/matrix.h"
 
 /* --- plain
  * -----------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ const mica__rules mica__matmul_rules[] = {
     {MICA__N_OPS, NULL, NULL, NULL, 0, 0},
 };
 
-mica_array *mica__apply_weight(mica__op op, mica_array *x, const mica__weight *weight)
+mica_array *mica__apply_matrix(mica__op op, mica_array *x, const mica__matrix *weight)
 {
     mica_array *in[4] = {x};
     if (!x)
@@ -225,17 +225,17 @@ mica_array *mica__apply_weight(mica__op op, mica_array *x, const mica__weight *w
     return mica__apply(mica__ctx_for(1, &x), op, &weight->attrs, weight->n_parts + 1, in);
 }
 
-mica_array *mica__linear(mica_array *x, const mica__weight *weight, mica__activations activations)
+mica_array *mica__linear(mica_array *x, const mica__matrix *weight, mica__activations activations)
 {
     const int32_t format = weight->attrs.format;
     const bool plain =
         format == MICA__F32 || format == MICA__F16 || format == MICA__BF16 || format == MICA__F64;
     if (!x || plain || activations != MICA__ACTIVATIONS_INT8)
-        return mica__apply_weight(MICA__OP_QMATMUL, x, weight);
+        return mica__apply_matrix(MICA__OP_QMATMUL, x, weight);
     const mica__quantize_rows_attrs attrs = {.group =
                                                  mica__act8_group(format, weight->attrs.group)};
     if (attrs.group < 32) /* groups of 16 have no 8-bit product: the weight is dequantised */
-        return mica__apply_weight(MICA__OP_QMATMUL, x, weight);
+        return mica__apply_matrix(MICA__OP_QMATMUL, x, weight);
     mica_array *rounded = mica__apply(mica__ctx_for(1, &x), MICA__OP_QUANTIZE_ROWS, &attrs, 1, &x);
-    return mica__apply_weight(MICA__OP_QMATMUL_I8, rounded, weight);
+    return mica__apply_matrix(MICA__OP_QMATMUL_I8, rounded, weight);
 }

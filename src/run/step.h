@@ -9,20 +9,9 @@
 #define MICA_RUN_STEP_H
 
 #include "base/fail.h"
+#include "core/op.h"
 
-/* Tokens in one KV block, for every pool. Attention works in chunks of 4 blocks at absolute
- * positions. */
-#define MICA__KV_BLOCK_TOKENS 16
-#define MICA__KV_MAX_POOLS    4
-
-typedef enum mica__kv_dtype {
-    MICA__KV_F32,
-    MICA__KV_BF16,
-    MICA__KV_F16,
-    MICA__KV_Q8,
-    MICA__KV_Q4,
-    MICA__N_KV_DTYPES
-} mica__kv_dtype;
+#define MICA__KV_MAX_POOLS 4
 
 typedef enum mica__pool_kind {
     MICA__POOL_FULL,   /* every earlier token is visible */
@@ -70,6 +59,9 @@ typedef struct mica__stepper {
      * step's tokens is undefined, everything else is as before, and the same step may be tried
      * again. */
     mica_status (*run)(void *model, const mica__step *step);
+
+    /* Called once when the engine is freed; may be NULL. */
+    void (*release)(void *model);
 } mica__stepper;
 
 #endif

@@ -1,5 +1,5 @@
 # golden_<what>.c: programs that compare with results other programs wrote, over folders of the outside test data.
-# Each is built here; <what>.cmake beside it, where there is one, registers it with ctest.
+# Each is built here; golden_<what>.cmake beside it registers it with ctest.
 # SPDX-License-Identifier: MIT
 file(GLOB golden_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/golden_*.c)
 foreach(file ${golden_sources})

@@ -411,7 +411,7 @@ void weights_free(weights *w)
     *w = (weights){0};
 }
 
-mica__operand operand_of(void *data, mica_dtype dtype, int ndim, const int64_t *shape)
+mica__operand plain_operand(void *data, mica_dtype dtype, int ndim, const int64_t *shape)
 {
     mica__operand o = {.data = data, .dtype = dtype, .ndim = ndim};
     int64_t stride = 1;
@@ -427,14 +427,14 @@ int weights_operands(const weights *w, mica__operand *in)
 {
     const mica__qweight_attrs *a = &w->attrs;
     if (!is_mlx(a->format)) {
-        in[0] = operand_of(w->codes, MICA_U8, 2, (int64_t[]){a->n, row_bytes(w)});
+        in[0] = plain_operand(w->codes, MICA_U8, 2, (int64_t[]){a->n, row_bytes(w)});
         in[0].unaligned = true;
         return 1;
     }
     const int64_t groups = a->k / a->group;
-    in[0] = operand_of(w->codes, MICA_U32, 2, (int64_t[]){a->n, a->k * a->bits / 32});
-    in[1] = operand_of(w->scales, w->scales_dtype, 2, (int64_t[]){a->n, groups});
-    in[2] = operand_of(w->biases, w->scales_dtype, 2, (int64_t[]){a->n, groups});
+    in[0] = plain_operand(w->codes, MICA_U32, 2, (int64_t[]){a->n, a->k * a->bits / 32});
+    in[1] = plain_operand(w->scales, w->scales_dtype, 2, (int64_t[]){a->n, groups});
+    in[2] = plain_operand(w->biases, w->scales_dtype, 2, (int64_t[]){a->n, groups});
     in[0].unaligned = in[1].unaligned = in[2].unaligned = true;
     return a->format == MICA__MLX_AFFINE ? 3 : 2;
 }
@@ -507,7 +507,7 @@ const char *weights_name(const weights *w)
     return name;
 }
 
-mica_status run_kernel(const mica__kernel *kernel, mica__call *call, int direction)
+mica_status run_kernel_in_order(const mica__kernel *kernel, mica__call *call, int direction)
 {
     if (kernel->accepts && !kernel->accepts(call))
         return MICA_E_UNSUPPORTED;

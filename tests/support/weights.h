@@ -48,9 +48,9 @@ void draw_activations(float *x, int64_t count, uint64_t seed);
 
 /* Plans nothing, runs every task of a kernel over a call's operands, in the given order (1 or -1).
  * Takes and frees scratch and workspace. */
-mica_status run_kernel(const mica__kernel *kernel, mica__call *call, int direction);
+mica_status run_kernel_in_order(const mica__kernel *kernel, mica__call *call, int direction);
 
 /* An operand of a contiguous array. */
-mica__operand operand_of(void *data, mica_dtype dtype, int ndim, const int64_t *shape);
+mica__operand plain_operand(void *data, mica_dtype dtype, int ndim, const int64_t *shape);
 
 #endif

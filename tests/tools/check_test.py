@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # check_test - feeds tools/check small trees, and sees each rule fire where it must and nowhere else.
 # SPDX-License-Identifier: MIT
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import os
 import shutil
 import subprocess
@@ -94,9 +96,11 @@ class Layers(Case):
         self.assert_clean()
 
     def test_library_headers_have_one_place(self):
-        self.c('src/io/json.c', '#include <yajl/yajl_parse.h>\n')
+        self.c('src/text/split.c', '#include <pcre2.h>\n')
         self.assert_clean()
-        self.c('src/io/gguf.c', '#include <yajl/yajl_parse.h>\n')
+        self.c('src/io/gguf.c', '#include <pcre2.h>\n')
+        self.assert_finds('third-party', 'src/io/gguf.c:4')
+        self.c('src/io/gguf.c', '#include <jansson.h>\n')
         self.assert_finds('third-party', 'src/io/gguf.c:4')
 
 
@@ -128,7 +132,9 @@ class Calls(Case):
     def test_float_formats_outside_the_program_are_found(self):
         self.c('src/io/x.c', 'void f(void)\n{\n    put("%d %s %5.1f%%");\n}\n')
         self.assert_finds('float-format', 'src/io/x.c:6')
-        self.c('src/io/x.c', 'void f(void)\n{\n    put("%d %s %zu 100%% free %5lld");\n}\n')
+        self.c('src/io/x.c', 'void f(void)\n{\n    MICA_FAIL(MICA_E_FORMAT,\n        "%s: %f is too much", name, value);\n}\n')
+        self.assert_clean()
+        self.c('src/io/x.c', 'void f(void)\n{\n    put("{% endraw %} %d %s %zu 100%% free %5lld");\n}\n')
         self.assert_clean()
 
     def test_exception_with_a_reason_covers_one_function_in_one_file(self):
@@ -149,20 +155,28 @@ class Calls(Case):
 
 
 class PublicHeaders(Case):
-    def test_a_comment_directly_above_is_needed(self):
+    def test_a_comment_is_needed(self):
         self.c('include/mica/x.h', '/* Says x. */\nMICA_API int mica_x(int a,\n                    int b);\n')
         self.assert_clean()
         self.c('include/mica/x.h', '/* Says x. */\n\nMICA_API int mica_x(int a);\n')
         self.assert_finds('public-doc', 'include/mica/x.h:6', 'mica_x')
-        self.c('include/mica/x.h', '/* Says x. */\nMICA_API int mica_x(int a);\nMICA_API int mica_y(int a);\n')
+        self.c('include/mica/x.h', '/* Says x. */\nint x;\nMICA_API int mica_y(int a);\n')
         self.assert_finds('public-doc', 'include/mica/x.h:6', 'mica_y')
+
+    def test_a_comment_covers_its_group_or_stands_behind(self):
+        self.c('include/mica/x.h', '/* Say x and y. */\nMICA_API int mica_x(int a,\n         int b);\nMICA_API int mica_y(int a);\n')
+        self.assert_clean()
+        self.c('include/mica/x.h', '\nMICA_API int mica_x(int a); /* says x */\n')
+        self.assert_clean()
+        self.c('include/mica/x.h', '/* Says x. */\nMICA_API int mica_x(int a);\n\nMICA_API int mica_y(int a);\n')
+        self.assert_finds('public-doc', 'include/mica/x.h:7', 'mica_y')
 
     def test_private_headers_are_not_included(self):
         self.c('include/mica/x.h', '#include <mica/status.h>\n#include <stdint.h>\n')
         self.assert_clean()
         self.c('include/mica/x.h', '#include "base/alloc.h"\n')
         self.assert_finds('public-include', 'include/mica/x.h:4')
-        self.c('include/mica/x.h', '#include <yajl/yajl_common.h>\n')
+        self.c('include/mica/x.h', '#include <png/png.h>\n')
         self.assertTrue(any('public-include' in f for f in self.findings()))
 
     def test_mica_h_includes_every_public_header(self):
@@ -186,6 +200,21 @@ class PublicHeaders(Case):
                 self.assertTrue(any(finds in f and ' export: ' in f for f in found), found)
             else:
                 self.assertEqual(found, [])
+
+    @unittest.skipUnless(shutil.which('cc') and shutil.which('nm'), 'no compiler')
+    def test_global_names_of_the_archive_have_the_prefix(self):
+        compiled = os.path.join(self.root, 'build', 'x.o')
+        code = os.path.join(self.root, 'build', 'x.c')
+        os.makedirs(os.path.dirname(code))
+        self.c('include/mica/x.h', '/* Says x. */\nMICA_API int mica_x(void);\n')
+        for body, finds in (('int mica_x(void) { return 0; } int mica__y; static int z; int *w(void);', None),
+                            ('int z;', 'z is global'), ('int mica_w;', 'mica_w is global')):
+            with open(code, 'w', encoding='utf-8') as file:
+                file.write(body)
+            subprocess.run(['cc', '-c', '-w', '-o', compiled, code], check=True)
+            found = [f.message for f in check.check(self.root, archive=compiled)]
+            self.assertEqual(len(found), 1 if finds else 0, found)
+            self.assertTrue(not finds or found[0].startswith(finds), found)
 
     def test_an_unreadable_library_is_found(self):
         self.assertIn(' export: ', self.findings(os.path.join(self.root, 'none.so'))[0])
@@ -231,6 +260,10 @@ class Files(Case):
         self.c('src/base/x.c', 'int x;\n' * 1498)
         self.assert_finds('long-file', 'src/base/x.c:1200', '1501 lines')
 
+    def test_generated_file_may_be_long(self):
+        self.write('src/base/x.c', '/* x.c - a table, generated by tools/gen_x. SPDX-License-Identifier: MIT */\n' + 'int x;\n' * 2000)
+        self.assert_clean()
+
     def test_same_name_in_two_folders_is_found(self):
         self.c('src/base/x.c')
         self.c('src/core/x.c')
@@ -243,7 +276,20 @@ class Files(Case):
         self.assert_clean()
         os.rename(os.path.join(self.root, 'tests/unit/base/x_test.c'), os.path.join(self.root, 'tests/unit/y_test.c'))
         self.c('tests/unit/y_test.c', '#include "base/x.h"\n')
-        os.rmdir(os.path.join(self.root, 'tests/unit/base'))
+        self.assert_clean()
+        self.c('src/base/y.h', '#include "base/x.h"\n')
+        self.c('tests/unit/y_test.c', '#include "base/y.h"\n')
+        self.assert_clean()
+        self.c('src/base/y.h')
+        self.assert_finds('untested', 'src/base/x.h:1')
+        self.c('src/base/y_part.c', '#include "base/x.h"\n')
+        self.assert_clean()
+
+    def test_header_behind_a_tested_public_header_is_tested(self):
+        self.c('src/text/x.h')
+        self.c('src/text/x_and_more.c', '#include <mica/text.h>\n#include "text/x.h"\n')
+        self.assert_finds('untested', 'src/text/x.h:1')
+        self.c('tests/text/all.c', '#include <mica/text.h>\n')
         self.assert_clean()
 
     def test_stale_generated_file_is_found(self):
@@ -252,6 +298,13 @@ class Files(Case):
         self.assert_finds('generated', 'tools/gen_table:1', 'table.c is old')
         script = self.write('tools/gen_table', '#!/bin/sh\n# SPDX-License-Identifier: MIT\n[ "$1" = --check ]\n')
         self.assert_clean()
+
+    def test_generator_that_lacks_its_source_here_is_no_finding(self):
+        script = self.write('tools/gen_table', '#!/bin/sh\n# SPDX-License-Identifier: MIT\nexit 77\n')
+        os.chmod(script, 0o755)
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            self.assert_clean()
+        self.assertIn('tools/gen_table cannot be asked here', said.getvalue())
 
 
 class Text(Case):
@@ -268,6 +321,14 @@ class Text(Case):
             self.assert_finds('machine-path', 'docs/x.md:1')
         self.write('docs/x.md', 'see build/root/x and https://example.org/home/user/x and /usr/lib\n')
         self.assert_clean()
+
+    def test_files_that_documents_name_exist(self):
+        self.c('src/base/x.c')
+        self.write('docs/a.md', 'see src/base/x.c, `src/base/x`, src/base, https://a.org/src/no and build/src/no\n')
+        self.write('docs/roadmap.md', 'src/later.c\n')
+        self.assert_clean()
+        self.write('docs/a.md', '(src/base/y.c)\n')
+        self.assert_finds('docs-path', 'docs/a.md:1', 'src/base/y.c')
 
     def test_sources_are_ascii_but_for_strings_of_tests(self):
         self.c('src/base/x.c', 'static char name[] = "\u00e9";\n')

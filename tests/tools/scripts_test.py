@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# scripts_test - tools/packages, tools/fetch and tools/demo on made-up machines: every program they call is a stand-in.
+# scripts_test - the scripts in tools/ on made-up machines: every program that they call is a stand-in.
 # SPDX-License-Identifier: MIT
 import hashlib
 import os
@@ -47,8 +47,8 @@ class Machine(unittest.TestCase):
         self.stand_in('id', f'echo {user}')
         self.stand_in('dpkg-query', f'''for name; do :; done
 grep -qx "$name" {state} || exit 1
-case $3 in *Depends*) echo "clang-19" ;; *) echo installed ;; esac''')
-        self.stand_in('apt-cache', f'''if [ "$1" = depends ]; then grep -q "^clang$" {known} && echo "  Depends: clang-19"; exit 0; fi
+case $3 in *Depends*) echo "clang-19 (>= 19~), clang-3.2" ;; *) echo installed ;; esac''')
+        self.stand_in('apt-cache', f'''if [ "$1" = depends ]; then grep -q "^clang$" {known} && printf '%s\\n' clang '  Depends: clang-19' '  Breaks: clang-3.2' '    clang-14' '  Replaces: clang-3.8'; exit 0; fi
 grep -qx "$2" {known} && printf '%s:\\n  Installed: (none)\\n  Candidate: 1.0\\n' "$2"''')
         self.stand_in('apt-get', f'''echo "apt-get $*" >> {self.log}
 if [ "$1" = update ]; then cp {known}.all {known}; exit 0; fi
@@ -65,7 +65,7 @@ done''')
         return ran
 
 
-BUILD = ['gcc', 'libc6-dev', 'cmake', 'ninja-build', 'libyajl-dev']
+BUILD = ['gcc', 'libc6-dev', 'cmake', 'ninja-build']
 
 
 class Packages(Machine):
@@ -79,12 +79,12 @@ class Packages(Machine):
         self.assertEqual(self.run_tool('packages', 'missing', 'build').stdout, '')
 
     def test_what_is_missing_is_said_and_installed(self):
-        self.debian(BUILD[:3], BUILD)
+        self.debian(BUILD[:2], BUILD)
         ran = self.run_tool('packages', 'install', 'build')
         self.assertEqual(ran.returncode, 0, ran.stderr)
-        self.assertIn('installing for build: libyajl-dev ninja-build', ran.stderr)
+        self.assertIn('installing for build: cmake ninja-build', ran.stderr)
         self.assertEqual(len(self.logged), 1)
-        self.assertRegex(self.logged[0], r'^apt-get install -y .*--no-install-recommends.* libyajl-dev ninja-build$')
+        self.assertRegex(self.logged[0], r'^apt-get install -y .*--no-install-recommends.* cmake ninja-build$')
         self.assertEqual(self.run_tool('packages', 'missing', 'build').stdout, '')
 
     def test_empty_index_is_refreshed_once(self):
@@ -106,20 +106,20 @@ class Packages(Machine):
                 self.assertIn('libclang-rt-19-dev', self.run_tool('packages', 'missing', 'clang').stdout)
 
     def test_package_that_cannot_be_had_fails(self):
-        self.debian(BUILD[:4], [])
+        self.debian(BUILD[:3], [])
         ran = self.run_tool('packages', 'install', 'build')
         self.assertEqual(ran.returncode, 1)
-        self.assertIn('could not install: libyajl-dev', ran.stderr)
+        self.assertIn('could not install: ninja-build', ran.stderr)
 
     def test_user_without_sudo_is_told_what_is_missing(self):
-        self.debian(BUILD[:4], BUILD, user=1000)
+        self.debian(BUILD[:3], BUILD, user=1000)
         ran = self.run_tool('packages', 'install', 'build')
         self.assertEqual((ran.returncode, self.logged), (1, []))
         self.assertIn('neither root nor sudo', ran.stderr)
-        self.assertIn('libyajl-dev', ran.stderr)
+        self.assertIn('ninja-build', ran.stderr)
 
     def test_user_with_sudo_installs_without_being_asked(self):
-        self.debian(BUILD[:4], BUILD, user=1000)
+        self.debian(BUILD[:3], BUILD, user=1000)
         self.stand_in('sudo', f'echo "sudo $1" >> {self.log}; while [ "$1" != env ]; do shift; done; exec "$@"')
         ran = self.run_tool('packages', 'install', 'build')
         self.assertEqual(ran.returncode, 0, ran.stderr)
@@ -255,6 +255,152 @@ esac''')
         self.assertNotIn('[in ', self.fetch('--list').stdout)
         self.fetch('gemma3-270m')
         self.assertEqual(self.fetch('--list').stdout.count('[in '), 1)
+
+
+class Tree(Machine):
+    """A copy of a script in a tree of its own, with stand-ins for the scripts that it calls, cmake and ctest."""
+
+    def setUp(self):
+        super().setUp()
+        for tool in ('awk', 'date', 'tee', 'nproc', 'ls', 'basename', 'setarch', 'cc', 'ld', 'as'):
+            found = shutil.which(tool)
+            if found:
+                os.symlink(found, os.path.join(self.bin, tool))
+        self.tree = os.path.join(self.root, 'tree')
+        os.makedirs(os.path.join(self.tree, 'tools'))
+        for name in ('test', 'demo'):
+            shutil.copy(os.path.join(TOOLS, name), os.path.join(self.tree, 'tools', name))
+        self.script('packages', f'echo "packages $*" >> {self.log}')
+        self.script('fetch', 'exit 75')
+        self.script('arm64-sysroot', 'exit 0')
+        self.stand_in('cmake', f'echo "cmake $*" >> {self.log}')
+        self.results({})
+
+    def script(self, name, text):
+        path = os.path.join(self.tree, 'tools', name)
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(f'#!/bin/sh\n{text}\n')
+        os.chmod(path, 0o755)
+
+    def results(self, by_config, status=0, log=''):
+        """What ctest prints for a configuration: result words, each for one test."""
+        cases = ''
+        for config, words in by_config.items():
+            lines = [f'{i:2}/{len(words)} Test #{i}: t{i} ......{word}    0.01 sec' for i, word in enumerate(words, 1)]
+            cases += f'{config}) printf "%s\\n" ' + ' '.join(f"'{line}'" for line in lines) + ' ;;\n'
+        self.stand_in('ctest', f"""mkdir -p build/$2/Testing/Temporary
+printf '%s' '{log}' > build/$2/Testing/Temporary/LastTest.log
+case $2 in
+{cases}*) echo ' 1/1 Test #1: t .......   Passed    0.01 sec' ;;
+esac
+exit {status}""")
+
+    def run_script(self, name, *options):
+        ran = subprocess.run(['sh', os.path.join(self.tree, 'tools', name), *options], capture_output=True, text=True,
+                             stdin=subprocess.DEVNULL, env={'PATH': self.bin, 'HOME': self.root})
+        with open(self.log, encoding='utf-8') as file:
+            self.logged = file.read().splitlines()
+        return ran
+
+
+class Test(Tree):
+    def last_line(self, ran):
+        return ran.stdout.splitlines()[-1]
+
+    def test_sum_over_all_configurations_is_the_last_line(self):
+        self.results({'release': ['   Passed', '   Passed', '***Skipped'], 'asan': ['   Passed']})
+        ran = self.run_script('test', '--only', 'release', '--only', 'asan')
+        self.assertEqual((ran.returncode, self.last_line(ran)), (0, '3 passed, 0 failed, 1 skipped'), ran.stdout)
+
+    def test_every_kind_of_failure_counts(self):
+        self.results({'release': ['   Passed', '***Failed', '***Timeout', '***Exception: SegFault', '***Not Run']}, status=8)
+        ran = self.run_script('test', '--quick')
+        self.assertEqual((ran.returncode, self.last_line(ran)), (1, '1 passed, 4 failed, 0 skipped'), ran.stdout)
+
+    def test_ctest_that_fails_without_a_failed_test_counts_as_one(self):
+        self.results({'release': []}, status=1)
+        ran = self.run_script('test', '--quick')
+        self.assertEqual((ran.returncode, self.last_line(ran)), (1, '0 passed, 1 failed, 0 skipped'), ran.stdout)
+
+    def test_configuration_that_does_not_build_counts_as_failed_and_shows_why(self):
+        self.stand_in('cmake', 'echo "no such compiler"; exit 1')
+        ran = self.run_script('test', '--quick')
+        self.assertEqual((ran.returncode, self.last_line(ran)), (1, '0 passed, 1 failed, 0 skipped'), ran.stdout)
+        self.assertIn('no such compiler', ran.stdout)
+
+    def test_cases_skipped_inside_a_program_are_named_and_counted(self):
+        self.results({'release': ['   Passed']}, log='1/1 Test: json_test\n[  SKIPPED ] needs_data\n[       OK ] other\n'
+                     '[  SKIPPED ] 1 test(s), listed below:\n[  SKIPPED ] needs_data\n')
+        ran = self.run_script('test', '--quick')
+        self.assertEqual((ran.returncode, self.last_line(ran)), (0, '1 passed, 0 failed, 1 skipped'), ran.stdout)
+        self.assertIn('release: json_test: needs_data', ran.stdout)
+
+    def test_optional_configurations_are_skipped_with_the_reason(self):
+        self.script('packages', 'case "$*" in *clang*|*cross*) exit 1 ;; esac')
+        os.mkdir(os.path.join(self.tree, 'fuzz'))
+        open(os.path.join(self.tree, 'fuzz', 'x_fuzz.c'), 'w', encoding='utf-8').close()
+        self.stand_in('uname', 'echo x86_64')
+        ran = self.run_script('test', '--only', 'fuzz', '--only', 'arm64')
+        self.assertEqual((ran.returncode, self.last_line(ran)), (0, '0 passed, 0 failed, 2 skipped'), ran.stdout)
+        self.assertIn('no clang', ran.stdout)
+        self.assertIn('no cross compiler', ran.stdout)
+
+    def test_packages_that_cannot_be_installed_end_the_run(self):
+        self.script('packages', 'exit 1')
+        self.assertEqual(self.run_script('test', '--quick').returncode, 1)
+        ran = self.run_script('test', '--quick', '--no-install')
+        self.assertEqual(self.last_line(ran), '1 passed, 0 failed, 0 skipped')
+
+    def test_missing_network_is_said_and_does_not_fail(self):
+        ran = self.run_script('test', '--quick')
+        self.assertIn('smollm2 could not be fetched', ran.stdout)
+        self.assertEqual(ran.returncode, 0)
+
+
+class Demo(Tree):
+    def setUp(self):
+        super().setUp()
+        os.makedirs(os.path.join(self.tree, 'src', 'cli'))
+        open(os.path.join(self.tree, 'src', 'cli', 'main.c'), 'w', encoding='utf-8').close()
+        self.stand_in('cmake', f"""echo "cmake $*" >> {self.log}
+mkdir -p build/release
+printf '#!/bin/sh\\necho "mica $*"\\n' > build/release/mica
+chmod +x build/release/mica""")
+        os.symlink(shutil.which('chmod'), os.path.join(self.bin, 'chmod'))
+
+    def test_builds_and_continues_a_story(self):
+        ran = self.run_script('demo')
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertRegex(ran.stdout, r'^mica generate --prompt Once upon a time')
+        self.assertIn("$ build/release/mica generate --prompt 'Once upon", ran.stderr)
+        self.assertIn('packages install build', self.logged)
+
+    def test_leaves_a_developers_build_with_its_tests(self):
+        self.run_script('demo')
+        self.assertTrue(any('-DMICA_BUILD_TESTS=OFF' in line for line in self.logged))
+        cache = os.path.join(self.tree, 'build', 'release', 'CMakeCache.txt')
+        for value, off in (('OFF', True), ('ON', False)):
+            open(self.log, 'w', encoding='utf-8').close()
+            with open(cache, 'w', encoding='utf-8') as file:
+                file.write(f'MICA_BUILD_TESTS:BOOL={value}\n')
+            self.run_script('demo')
+            self.assertEqual(off, any('-DMICA_BUILD_TESTS=OFF' in line for line in self.logged))
+
+    def test_real_uses_the_fetched_model(self):
+        self.script('fetch', 'echo /cache/model.gguf')
+        ran = self.run_script('demo', '--real')
+        self.assertRegex(ran.stdout, r'^mica generate --model /cache/model.gguf --prompt')
+
+    def test_real_without_network_says_so(self):
+        ran = self.run_script('demo', '--real')
+        self.assertEqual(ran.returncode, 75)
+        self.assertIn('could not be fetched', ran.stderr)
+
+    def test_failed_build_is_shown(self):
+        self.stand_in('cmake', 'echo "no such compiler"; exit 1')
+        ran = self.run_script('demo')
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn('no such compiler', ran.stderr)
 
 
 class Usage(unittest.TestCase):

@@ -30,26 +30,26 @@ static inline double vd_bits(uint64_t u)
     return x;
 }
 
-#define vd_set(c)       ((double)(c))
-#define vd_load(p)      (*(p))
-#define vd_store(p, x)  (*(p) = (x))
-#define vd_add(a, b)    ((a) + (b))
-#define vd_sub(a, b)    ((a) - (b))
-#define vd_mul(a, b)    ((a) * (b))
-#define vd_div(a, b)    ((a) / (b))
-#define vd_fma(a, b, c) fma(a, b, c)
+#define vd_set(c)        ((double)(c))
+#define vd_load(p)       (*(p))
+#define vd_store(p, x)   (*(p) = (x))
+#define vd_add(a, b)     ((a) + (b))
+#define vd_sub(a, b)     ((a) - (b))
+#define vd_mul(a, b)     ((a) * (b))
+#define vd_div(a, b)     ((a) / (b))
+#define vd_fma(a, b, c)  fma(a, b, c)
 #define vd_fnma(a, b, c) fma(-(a), b, c) /* c - a * b */
-#define vd_abs(a)       fabs(a)
-#define vd_lt(a, b)     ((a) < (b))
-#define vd_sel(m, a, b) ((m) ? (a) : (b))
-#define vd_and(a, b)    vd_bits(mica__f64_bits(a) & mica__f64_bits(b))
-#define vd_or(a, b)     vd_bits(mica__f64_bits(a) | mica__f64_bits(b))
-#define vd_xor(a, b)    vd_bits(mica__f64_bits(a) ^ mica__f64_bits(b))
-#define vd_shl(a, n)    vd_bits(mica__f64_bits(a) << (n))
-#define vd_shr52(a)     vd_bits(mica__f64_bits(a) >> 52)
-#define vd_scale(p, t)  vd_bits(mica__f64_bits(p) + (mica__f64_bits(t) << 52)) /* p * 2^n */
-#define vm_sign(a)      ((mica__f64_bits(a) >> 63) != 0)
-#define vm_all(m)       (m)
+#define vd_abs(a)        fabs(a)
+#define vd_lt(a, b)      ((a) < (b))
+#define vd_sel(m, a, b)  ((m) ? (a) : (b))
+#define vd_and(a, b)     vd_bits(mica__f64_bits(a) & mica__f64_bits(b))
+#define vd_or(a, b)      vd_bits(mica__f64_bits(a) | mica__f64_bits(b))
+#define vd_xor(a, b)     vd_bits(mica__f64_bits(a) ^ mica__f64_bits(b))
+#define vd_shl(a, n)     vd_bits(mica__f64_bits(a) << (n))
+#define vd_shr52(a)      vd_bits(mica__f64_bits(a) >> 52)
+#define vd_scale(p, t)   vd_bits(mica__f64_bits(p) + (mica__f64_bits(t) << 52)) /* p * 2^n */
+#define vm_sign(a)       ((mica__f64_bits(a) >> 63) != 0)
+#define vm_all(m)        (m)
 
 #include "backend/common/math_body.h"
 

@@ -67,35 +67,34 @@ INLINE void score_coded(const mica__chunk *chunk, int dtype, int rows, int block
     const int step = dtype == MICA__KV_Q8 ? 4 : 8; /* codes in a dword */
     const int group = group_of(chunk->head_dim);
     const int code_bytes = chunk->head_dim / step * TOKENS * 4;
-    v16 scale[MICA__CHUNK_BLOCKS];
-    for (int d = 0; d < chunk->head_dim; d += step) {
-        if (d % group == 0) {
-            UNROLL
-            for (int b = 0; b < blocks; b++)
-                scale[b] =
-                    v_load_f16(chunk->keys[block + b] + code_bytes + d / group * TOKENS * 2);
-        }
-        w16 w[MICA__CHUNK_BLOCKS];
+    for (int g = 0; g < chunk->head_dim; g += group) {
+        v16 scale[MICA__CHUNK_BLOCKS];
         UNROLL
         for (int b = 0; b < blocks; b++)
-            w[b] = w_load(chunk->keys[block + b] + d / step * TOKENS * 4);
-        UNROLL
-        for (int i = 0; i < step; i++) {
-            v16 k[MICA__CHUNK_BLOCKS];
+            scale[b] = v_load_f16(chunk->keys[block + b] + code_bytes + g / group * TOKENS * 2);
+        for (int d = g; d < g + group; d += step) {
+            w16 w[MICA__CHUNK_BLOCKS];
             UNROLL
-            for (int b = 0; b < blocks; b++) {
-                /* nibbles of a byte are values i and i + 4 */
-                const v16 code = dtype == MICA__KV_Q8
-                                     ? v_code8(w[b], i)
-                                     : v_code4(w[b], i < 4 ? 2 * i : 2 * (i - 4) + 1);
-                k[b] = v_mul(scale[b], code);
-            }
+            for (int b = 0; b < blocks; b++)
+                w[b] = w_load(chunk->keys[block + b] + d / step * TOKENS * 4);
             UNROLL
-            for (int r = 0; r < rows; r++) {
-                const v16 x = v_set(q[r][d + i]);
+            for (int i = 0; i < step; i++) {
+                v16 k[MICA__CHUNK_BLOCKS];
                 UNROLL
-                for (int b = 0; b < blocks; b++)
-                    acc[r][b] = v_fma(x, k[b], acc[r][b]);
+                for (int b = 0; b < blocks; b++) {
+                    /* nibbles of a byte are values i and i + 4 */
+                    const v16 code = dtype == MICA__KV_Q8
+                                         ? v_code8(w[b], i)
+                                         : v_code4(w[b], i < 4 ? 2 * i : 2 * (i - 4) + 1);
+                    k[b] = v_mul(scale[b], code);
+                }
+                UNROLL
+                for (int r = 0; r < rows; r++) {
+                    const v16 x = v_set(q[r][d + i]);
+                    UNROLL
+                    for (int b = 0; b < blocks; b++)
+                        acc[r][b] = v_fma(x, k[b], acc[r][b]);
+                }
             }
         }
     }
@@ -184,8 +183,7 @@ static void soften(const mica__chunk *chunk, float *scores, mica__softmax_state 
         s[b] = v_mul(v_load(scores + b * TOKENS), v_set(chunk->scale));
         if (chunk->soft_cap != 0)
             s[b] = v_mul(v_set(chunk->soft_cap), v_tanh(v_div(s[b], v_set(chunk->soft_cap))));
-        s[b] = v_keep(s[b], chunk->first - b * TOKENS, chunk->last - b * TOKENS,
-                      -__builtin_inff());
+        s[b] = v_keep(s[b], chunk->first - b * TOKENS, chunk->last - b * TOKENS, -__builtin_inff());
         top = v_max(top, s[b]);
     }
     state->max = v_hmax(top);

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "run/step.h"
+#include "core/op.h"
 
 #define MICA__CHUNK_BLOCKS 4
 #define MICA__CHUNK_TOKENS (MICA__CHUNK_BLOCKS * MICA__KV_BLOCK_TOKENS)

@@ -43,7 +43,7 @@ static mica_status run(const mica__call *call, int stage, int64_t task, void *sc
         if (id < 0 || id >= w.n)
             MICA_FAIL(MICA_E_ARGUMENT, "embed: id %d at position %lld is outside a table of %lld",
                       (int)id, (long long)i, (long long)w.n);
-        level->dequantize(&w, id, 0, w.k, (float *)(void *)mica__operand_row(out, i));
+        level->real->dequantize(&w, id, 0, w.k, (float *)(void *)mica__operand_row(out, i));
     }
     return MICA_OK;
 }

@@ -36,7 +36,7 @@ static product product_of(const mica__call *call, bool transposed)
     p.n = p.b->shape[p.b->ndim - (transposed ? 2 : 1)];
     p.shared_b = leading(p.b) == 1;
     p.batches = p.shared_b ? 1 : leading(p.out);
-    p.m = p.shared_b ? mica__operand_rows(p.x) : p.x->shape[p.x->ndim - 2];
+    p.m = p.shared_b ? mica__operand_row_count(p.x) : p.x->shape[p.x->ndim - 2];
     return p;
 }
 
@@ -114,7 +114,7 @@ static int64_t n_widen_tasks(const mica__operand *x)
     if (x->dtype == MICA_F32)
         return 0;
     const int64_t per_task = rows_per_task(x);
-    return (mica__operand_rows(x) + per_task - 1) / per_task;
+    return (mica__operand_row_count(x) + per_task - 1) / per_task;
 }
 
 static size_t workspace_bytes(const mica__call *call)
@@ -122,7 +122,7 @@ static size_t workspace_bytes(const mica__call *call)
     const mica__operand *x = &call->in[0];
     if (x->dtype == MICA_F32)
         return 0;
-    return (size_t)(mica__operand_rows(x) * x->shape[x->ndim - 1]) * sizeof(float);
+    return (size_t)(mica__operand_row_count(x) * x->shape[x->ndim - 1]) * sizeof(float);
 }
 
 static void widen(const mica__call *call, int64_t task)
@@ -130,11 +130,11 @@ static void widen(const mica__call *call, int64_t task)
     const mica__operand *x = &call->in[0];
     const mica__matmul_level *level = mica__matmul_level_for(call->cpu);
     const int64_t k = x->shape[x->ndim - 1], per_task = rows_per_task(x);
-    const int64_t rows = mica__operand_rows(x);
+    const int64_t rows = mica__operand_row_count(x);
     const int64_t end = (task + 1) * per_task < rows ? (task + 1) * per_task : rows;
     for (int64_t i = task * per_task; i < end; i++)
-        level->to_f32(x->dtype, mica__operand_row(x, i), k,
-                      (float *)(void *)call->workspace + i * k);
+        level->real->to_f32(x->dtype, mica__operand_row(x, i), k,
+                            (float *)(void *)call->workspace + i * k);
 }
 
 /* --- x W^T --- */
@@ -157,7 +157,7 @@ static size_t transposed_scratch(const mica__call *call)
 {
     const product p = product_of(call, true);
     const mica__qweight w = mica__qweight_plain(p.b->dtype, p.n, p.k, NULL, 0);
-    return mica__cut_scratch_bound(p.m, mica__matmul_level_for(call->cpu)->strip_f32_scratch(&w));
+    return mica__cut_scratch_bound(p.m, mica__matmul_level_for(call->cpu)->real->strip_scratch(&w));
 }
 
 static mica_status run_transposed(const mica__call *call, int stage, int64_t task, void *scratch)
@@ -181,7 +181,7 @@ static mica_status run_transposed(const mica__call *call, int stage, int64_t tas
     const mica__qweight w =
         mica__qweight_plain(p.b->dtype, p.n, p.k, mica__operand_row(p.b, entry * p.n),
                             p.b->strides[p.b->ndim - 2] * mica_dtype_bytes(p.b->dtype));
-    mica__cut_run(&cut, task % tasks, &w, level->strip_f32, level, &rows, scratch);
+    mica__cut_run(&cut, task % tasks, &w, level->real->strip, level, &rows, scratch);
     return MICA_OK;
 }
 
@@ -208,7 +208,7 @@ static int64_t plain_tasks(const mica__call *call, int stage)
 static size_t plain_scratch(const mica__call *call)
 {
     const product p = product_of(call, false);
-    return mica__cut_scratch_bound(p.m, mica__matmul_level_for(call->cpu)->columns_scratch);
+    return mica__cut_scratch_bound(p.m, mica__matmul_level_for(call->cpu)->real->columns_scratch);
 }
 
 static const void *act_row(const mica__call *call, const product *p, int64_t row)
@@ -243,7 +243,7 @@ static mica_status run_plain(const mica__call *call, int stage, int64_t task, vo
     c.scratch = (uint8_t *)(c.acc + (size_t)c.n_acts * MICA__STRIP_ROWS);
     for (int i = 0; i < c.n_acts; i++)
         acts[i] = act_row(call, &p, x_first + first + i);
-    level->columns(&c);
+    level->real->columns(&c);
     const int64_t out_bytes = mica_dtype_bytes(p.out->dtype);
     for (int i = 0; i < c.n_acts; i++)
         mica__store_row(level, p.out->dtype, c.acc + i * MICA__STRIP_ROWS, c.n,

@@ -47,7 +47,7 @@ static mica__qweight weight_of(const mica__call *call)
 
 static mica__cut cut_of(const mica__call *call, const mica__qweight *w)
 {
-    return mica__cut_of(w->n, mica__operand_rows(&call->in[0]), w->codes_stride);
+    return mica__cut_of(w->n, mica__operand_row_count(&call->in[0]), w->codes_stride);
 }
 
 static int64_t n_tasks(const mica__call *call, int stage)
@@ -61,15 +61,15 @@ static int64_t n_tasks(const mica__call *call, int stage)
 static size_t scratch_i8(const mica__call *call)
 {
     const mica__qweight w = weight_of(call);
-    return mica__cut_scratch_bound(mica__operand_rows(&call->in[0]),
-                                   mica__matmul_level_for(call->cpu)->strip_i8_scratch(&w));
+    return mica__cut_scratch_bound(mica__operand_row_count(&call->in[0]),
+                                   mica__matmul_level_for(call->cpu)->i8->scratch(&w));
 }
 
 static size_t scratch_f32(const mica__call *call)
 {
     const mica__qweight w = weight_of(call);
-    return mica__cut_scratch_bound(mica__operand_rows(&call->in[0]),
-                                   mica__matmul_level_for(call->cpu)->strip_f32_scratch(&w));
+    return mica__cut_scratch_bound(mica__operand_row_count(&call->in[0]),
+                                   mica__matmul_level_for(call->cpu)->real->strip_scratch(&w));
 }
 
 static void run_task(const mica__call *call, int64_t task, bool i8, void *scratch)
@@ -78,7 +78,8 @@ static void run_task(const mica__call *call, int64_t task, bool i8, void *scratc
     const mica__cut cut = cut_of(call, &w);
     const mica__matmul_level *level = mica__matmul_level_for(call->cpu);
     const mica__strip_rows rows = {.acts = &call->in[0], .out = &call->out[0]};
-    mica__cut_run(&cut, task, &w, i8 ? level->strip_i8 : level->strip_f32, level, &rows, scratch);
+    mica__cut_run(&cut, task, &w, i8 ? level->i8->strip : level->real->strip, level, &rows,
+                  scratch);
 }
 
 static mica_status run_i8(const mica__call *call, int stage, int64_t task, void *scratch)

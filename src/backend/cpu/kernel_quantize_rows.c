@@ -30,7 +30,7 @@ static int64_t n_tasks(const mica__call *call, int stage)
 {
     (void)stage;
     const int64_t per_task = rows_per_task(&call->in[0]);
-    return (mica__operand_rows(&call->in[0]) + per_task - 1) / per_task;
+    return (mica__operand_row_count(&call->in[0]) + per_task - 1) / per_task;
 }
 
 static mica_status run(const mica__call *call, int stage, int64_t task, void *scratch)
@@ -40,12 +40,12 @@ static mica_status run(const mica__call *call, int stage, int64_t task, void *sc
     const mica__quantize_rows_attrs *attrs = call->attrs;
     const mica__operand *x = &call->in[0];
     const mica__matmul_level *level = mica__matmul_level_for(call->cpu);
-    const int64_t per_task = rows_per_task(x), rows = mica__operand_rows(x);
+    const int64_t per_task = rows_per_task(x), rows = mica__operand_row_count(x);
     const int64_t end = (task + 1) * per_task < rows ? (task + 1) * per_task : rows;
     for (int64_t i = task * per_task; i < end; i++)
-        level->quantize_row((const float *)(const void *)mica__operand_row(x, i),
-                            x->shape[x->ndim - 1], attrs->group,
-                            mica__operand_row(&call->out[0], i));
+        level->real->quantize_row((const float *)(const void *)mica__operand_row(x, i),
+                                  x->shape[x->ndim - 1], attrs->group,
+                                  mica__operand_row(&call->out[0], i));
     return MICA_OK;
 }
 

@@ -1,4 +1,4 @@
-/* level.c - which feature level the vector kernels run at.
+/* level.c - the vector kernels of each feature level this build has.
  * SPDX-License-Identifier: MIT
  */
 #include "backend/cpu/level.h"
@@ -15,9 +15,9 @@
 #endif
 
 #define LEVEL_AT(family)                                                                           \
-    const mica__##family##_level *mica__##family##_level_at(mica__vec_level level)                 \
+    const mica__##family##_level *mica__##family##_level_at(mica__cpu_level level)                 \
     {                                                                                              \
-        static const mica__##family##_level *const levels[MICA__N_VEC_LEVELS] = {                  \
+        static const mica__##family##_level *const levels[MICA__N_CPU_LEVELS] = {                  \
             &mica__##family##_scalar, X86(mica__##family##_avx2), X86(mica__##family##_avx512),    \
             NEON(mica__##family##_neon)};                                                          \
         return levels[level];                                                                      \

@@ -7,6 +7,7 @@
 #define MICA_BACKEND_CPU_LEVEL_H
 
 #include "backend/cpu/attention_level.h"
+#include "base/cpu.h"
 #include "core/backend.h"
 
 /* Elementwise work over contiguous runs of n >= 0 elements at any address. */
@@ -45,21 +46,10 @@ typedef struct mica__rows_level {
     void (*angles)(float *c, float *s, const float *freqs, float position, float scale, int64_t n);
 } mica__rows_level;
 
-typedef enum mica__vec_level {
-    MICA__VEC_SCALAR,
-    MICA__VEC_AVX2,
-    MICA__VEC_AVX512,
-    MICA__VEC_NEON,
-    MICA__N_VEC_LEVELS
-} mica__vec_level;
-
-/* The level a call runs at. */
-mica__vec_level mica__vec_level_of(const mica__cpu *cpu);
-
 /* NULL where this build has no such level. */
-const mica__tile_level *mica__tile_level_at(mica__vec_level level);
-const mica__rows_level *mica__rows_level_at(mica__vec_level level);
-const mica__attention_level *mica__attention_level_at(mica__vec_level level);
+const mica__tile_level *mica__tile_level_at(mica__cpu_level level);
+const mica__rows_level *mica__rows_level_at(mica__cpu_level level);
+const mica__attention_level *mica__attention_level_at(mica__cpu_level level);
 
 #define MICA__LEVELS(family)                                                                       \
     extern const mica__##family##_level mica__##family##_scalar, mica__##family##_avx2,            \

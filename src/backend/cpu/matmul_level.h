@@ -1,8 +1,9 @@
 /* matmul_level.h - what a feature level provides to the products with weights.
  *
  * Invariant: every level gives the same bits for every function, whatever the number of rows on
- * either side; docs/numerics.md has the orders of additions. A NULL entry means that the level
- * below serves. SPDX-License-Identifier: MIT
+ * either side; docs/numerics.md has the orders of additions. Products with rounded
+ * activations and float products have levels of their own, composed per processor.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_BACKEND_CPU_MATMUL_LEVEL_H
 #define MICA_BACKEND_CPU_MATMUL_LEVEL_H
@@ -39,22 +40,23 @@ typedef struct mica__columns {
     uint8_t *scratch;
 } mica__columns;
 
-typedef struct mica__matmul_level {
-    const char *name;
+/* Products with rounded activations. */
+typedef struct mica__i8_level {
+    void (*strip)(const mica__strip *strip);
+    size_t (*scratch)(const mica__qweight *w);
+} mica__i8_level;
 
-    /* One row of k values (a multiple of group) to act8. x at any address of f32. */
+/* Everything else. */
+typedef struct mica__float_level {
+    /* One row of k values (a multiple of group) to act8. */
     void (*quantize_row)(const float *x, int64_t k, int64_t group, uint8_t *row);
 
-    /* Values [k0, k0 + n) of a weight row as f32; k0 a multiple of 1024. */
+    /* Values [k0, k0 + n) of a weight row as f32; k0 a multiple of 256. */
     void (*dequantize)(const mica__qweight *w, int64_t row, int64_t k0, int64_t n, float *out);
 
-    /* The product with rounded activations. */
-    void (*strip_i8)(const mica__strip *strip);
-    size_t (*strip_i8_scratch)(const mica__qweight *w);
-
     /* The product of f32 rows with weights as f32, over 16 lanes. */
-    void (*strip_f32)(const mica__strip *strip);
-    size_t (*strip_f32_scratch)(const mica__qweight *w);
+    void (*strip)(const mica__strip *strip);
+    size_t (*strip_scratch)(const mica__qweight *w);
 
     /* x times B with B stored [k, n]: each output sequential in k. */
     void (*columns)(const mica__columns *columns);
@@ -63,16 +65,25 @@ typedef struct mica__matmul_level {
     /* f16 or bf16 to f32, f32 to f16 or bf16. */
     void (*to_f32)(mica_dtype dtype, const uint8_t *in, int64_t n, float *out);
     void (*from_f32)(mica_dtype dtype, const float *in, int64_t n, uint8_t *out);
+} mica__float_level;
+
+typedef struct mica__matmul_level {
+    const mica__i8_level *i8;
+    const mica__float_level *real;
 } mica__matmul_level;
 
-/* The level for a machine: the best that `cpu` allows, NULL: the best this machine has. All entries
- * are filled. */
+/* What the products use on this processor; NULL: on the host. */
 const mica__matmul_level *mica__matmul_level_for(const mica__cpu *cpu);
 
-/* Every level built into the library, scalar first; *n of them. NULL at i where this machine cannot
- * run it. For tests and benches. */
-const mica__matmul_level *mica__matmul_level_at(int i, int *n);
+extern const mica__i8_level mica__i8_scalar;
+extern const mica__i8_level mica__i8_avx2;
+extern const mica__i8_level mica__i8_avxvnni;
+extern const mica__i8_level mica__i8_avx512vnni;
+extern const mica__i8_level mica__i8_neon;
 
-extern const mica__matmul_level mica__matmul_scalar;
+extern const mica__float_level mica__float_scalar;
+extern const mica__float_level mica__float_avx2;
+extern const mica__float_level mica__float_avx512;
+extern const mica__float_level mica__float_neon;
 
 #endif

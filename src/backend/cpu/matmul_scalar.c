@@ -195,14 +195,13 @@ static void from_f32(mica_dtype dtype, const float *in, int64_t n, uint8_t *out)
                         dtype == MICA_F16 ? mica__f32_to_f16(in[i]) : mica__f32_to_bf16(in[i]));
 }
 
-const mica__matmul_level mica__matmul_scalar = {
-    .name = "scalar",
+const mica__i8_level mica__i8_scalar = {strip_i8, no_scratch};
+
+const mica__float_level mica__float_scalar = {
     .quantize_row = quantize_row,
     .dequantize = dequantize,
-    .strip_i8 = strip_i8,
-    .strip_i8_scratch = no_scratch,
-    .strip_f32 = strip_f32,
-    .strip_f32_scratch = no_scratch,
+    .strip = strip_f32,
+    .strip_scratch = no_scratch,
     .columns = columns,
     .columns_scratch = 0,
     .to_f32 = to_f32,

@@ -73,7 +73,7 @@ size_t mica__cut_scratch_bound(int64_t m, size_t level_bytes)
     return MICA__STRIP_ACTS * sizeof(void *) + acc_bytes(m) + level_bytes;
 }
 
-int64_t mica__operand_rows(const mica__operand *operand)
+int64_t mica__operand_row_count(const mica__operand *operand)
 {
     int64_t rows = 1;
     for (int i = 0; i < operand->ndim - 1; i++)
@@ -99,7 +99,7 @@ void mica__store_row(const mica__matmul_level *level, mica_dtype dtype, const fl
     if (dtype == MICA_F32)
         memcpy(out, in, (size_t)n * sizeof(float));
     else
-        level->from_f32(dtype, in, n, out);
+        level->real->from_f32(dtype, in, n, out);
 }
 
 /* Moves one row of results to the output: neighbours at once, distant rows one by one. */

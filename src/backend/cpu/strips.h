@@ -43,7 +43,7 @@ void mica__cut_run(const mica__cut *cut, int64_t task, const mica__qweight *weig
                    const mica__strip_rows *rows, void *scratch);
 
 /* Rows (all axes but the last) of an operand, and where row i begins. */
-int64_t mica__operand_rows(const mica__operand *operand);
+int64_t mica__operand_row_count(const mica__operand *operand);
 uint8_t *mica__operand_row(const mica__operand *operand, int64_t row);
 
 /* Stores n values as the output's dtype (f32, f16, bf16) at out. */

@@ -161,7 +161,7 @@ static inline v16 v_code4(w16 w, int nibble)
     }
 V_BINARY(v_add, x + y)
 V_BINARY(v_sub, x - y)
-V_BINARY(v_mul, x * y)
+V_BINARY(v_mul, x *y)
 V_BINARY(v_div, x / y)
 V_BINARY(v_max, mica__max_f32(x, y))
 V_BINARY(v_min, mica__min_f32(x, y))

@@ -28,21 +28,21 @@ static uint8_t *rounded(const float *x, int64_t m, int64_t k, int64_t group)
     const int64_t bytes = mica__act8_row_bytes(k, group);
     uint8_t *rows = filled((size_t)(m * bytes));
     mica__quantize_rows_attrs attrs = {(int32_t)group};
-    mica__operand in = operand_of((void *)x, MICA_F32, 2, (int64_t[]){m, k});
-    mica__operand out = operand_of(rows, MICA_U8, 2, (int64_t[]){m, bytes});
+    mica__operand in = plain_operand((void *)x, MICA_F32, 2, (int64_t[]){m, k});
+    mica__operand out = plain_operand(rows, MICA_U8, 2, (int64_t[]){m, bytes});
     mica__call call = {.attrs = &attrs, .n_in = 1, .n_out = 1, .in = &in, .out = &out};
-    assert_ok(run_kernel(&mica__kernel_quantize_rows, &call, 1));
+    assert_ok(run_kernel_in_order(&mica__kernel_quantize_rows, &call, 1));
     return rows;
 }
 
 static mica_status product(const mica__kernel *kernel, const weights *w, void *x, mica_dtype dtype,
                            int64_t m, int64_t columns, float *out)
 {
-    mica__operand in[4], y = operand_of(out, MICA_F32, 2, (int64_t[]){m, w->attrs.n});
-    in[0] = operand_of(x, dtype, 2, (int64_t[]){m, columns});
+    mica__operand in[4], y = plain_operand(out, MICA_F32, 2, (int64_t[]){m, w->attrs.n});
+    in[0] = plain_operand(x, dtype, 2, (int64_t[]){m, columns});
     mica__call call = {.attrs = &w->attrs, .n_out = 1, .in = in, .out = &y};
     call.n_in = 1 + weights_operands(w, in + 1);
-    return run_kernel(kernel, &call, 1);
+    return run_kernel_in_order(kernel, &call, 1);
 }
 
 /* Relative error of a sum of magnitudes that a product with weights may have: one rounding a
@@ -262,11 +262,11 @@ static void embed_gives_rows_rounded_once(void **state)
             weights w = weights_make(format, bits, group, scales, 9, 1536, kind, 3, 21);
             int32_t ids[4] = {8, 0, 3, 8};
             float *y = filled(4 * 1536 * 4);
-            mica__operand in[4], out = operand_of(y, MICA_F32, 2, (int64_t[]){4, 1536});
-            in[0] = operand_of(ids, MICA_I32, 1, (int64_t[]){4});
+            mica__operand in[4], out = plain_operand(y, MICA_F32, 2, (int64_t[]){4, 1536});
+            in[0] = plain_operand(ids, MICA_I32, 1, (int64_t[]){4});
             mica__call call = {.attrs = &w.attrs, .n_out = 1, .in = in, .out = &out};
             call.n_in = 1 + weights_operands(&w, in + 1);
-            assert_ok(run_kernel(&mica__kernel_embed, &call, 1));
+            assert_ok(run_kernel_in_order(&mica__kernel_embed, &call, 1));
             for (int t = 0; t < 4; t++)
                 for (int c = 0; c < 1536; c++) {
                     /* The exact value fits a double, so this conversion is the one rounding. */
@@ -286,14 +286,14 @@ static void embed_names_an_id_outside_the_table(void **state)
     weights w = weights_make(MICA__F16, 0, 0, 0, 9, 32, PATTERN_RANDOM, 0, 21);
     int32_t ids[3] = {8, 9, 0};
     float y[96];
-    mica__operand in[2], out = operand_of(y, MICA_F32, 2, (int64_t[]){3, 32});
-    in[0] = operand_of(ids, MICA_I32, 1, (int64_t[]){3});
+    mica__operand in[2], out = plain_operand(y, MICA_F32, 2, (int64_t[]){3, 32});
+    in[0] = plain_operand(ids, MICA_I32, 1, (int64_t[]){3});
     mica__call call = {.attrs = &w.attrs, .n_out = 1, .in = in, .out = &out};
     call.n_in = 1 + weights_operands(&w, in + 1);
-    assert_status(run_kernel(&mica__kernel_embed, &call, 1), MICA_E_ARGUMENT);
+    assert_status(run_kernel_in_order(&mica__kernel_embed, &call, 1), MICA_E_ARGUMENT);
     assert_non_null(strstr(mica_last_error(), "id 9 at position 1"));
     ids[1] = -1;
-    assert_status(run_kernel(&mica__kernel_embed, &call, 1), MICA_E_ARGUMENT);
+    assert_status(run_kernel_in_order(&mica__kernel_embed, &call, 1), MICA_E_ARGUMENT);
     assert_non_null(strstr(mica_last_error(), "id -1"));
     weights_free(&w);
 }

@@ -1,0 +1,419 @@
+/* qtile_body.h - panels times activation rows; included once by each level's file.
+ *
+ * The including file provides vectors of VL outputs, VL = 16, 8 or 4, and
+ *     vi, vf                        integer and float vectors
+ *     vi_load(p) vi_set1(i) vi_add(a, b) vi_mul(a, b)
+ *     vi_dot(acc, w, a)             acc + sums of 4 products: w unsigned codes, a signed
+ *     vi_dot_wide(acc, w, a)        the same for 8-bit codes (flipped to signed where WIDE_FLIP)
+ *     vi_dot_pairs(acc, a, b)       acc + sums of 2 products of i16
+ *     vf_load(p) vf_store(p, v) vf_set1(f) vf_zero() vf_fma(a, b, c) vf_mul(a, b)
+ *     vf_of(i) vf_bits(i)           conversion, reinterpretation
+ *     MAX_ACTS                      activation rows of the largest tile: 2, 4 or 6
+ *     WIDE_COLUMNS                  1: tiles of two panels pay
+ *
+ * A tile is `acts` activation rows times `columns` vectors of outputs; both are constants wherever
+ * the bodies are instantiated. Columns of one or two panels that stand one after the other.
+ * SPDX-License-Identifier: MIT
+ */
+
+#define PER_PANEL     (16 / VL)
+#define MAX_COLUMNS   (2 * PER_PANEL)
+#define MAGIC         12582912.0f /* 1.5 * 2^23: an integer below 2^22 added to its bits */
+#define MAGIC_BITS    0x4b400000
+#define ACT_DWORD(at) vi_set1((int32_t)mica__load_u32(at))
+
+/* Column c of a vector field of the first of two neighbouring panels. */
+INLINE const uint8_t *column_at(const void *field, int c)
+{
+    return (const uint8_t *)field + (size_t)(c / PER_PANEL) * sizeof(mica__qpanel) +
+           (size_t)(c % PER_PANEL) * (VL * 4);
+}
+
+typedef struct tile {
+    const mica__qpanel *panel;
+    const mica__qact *act; /* [acts] */
+    int64_t n;             /* values of the stretch */
+    int64_t group;
+    float *acc; /* first output of the first row; rows are stride apart */
+    int64_t stride;
+} tile;
+
+/* The integer sums of 32 or 16 values: 8 or 4 dot steps. */
+#define DOT_STEPS(count, first, dot)                                                               \
+    for (int j = 0; j < (count); j++) {                                                            \
+        vi w[MAX_COLUMNS];                                                                         \
+        for (int c = 0; c < columns; c++)                                                          \
+            w[c] = vi_load(column_at(&t->panel->code[(first) + j], c));                            \
+        for (int a = 0; a < acts; a++) {                                                           \
+            const vi x = ACT_DWORD(t->act[a].codes + ((first) + j) * 4);                           \
+            for (int c = 0; c < columns; c++)                                                      \
+                isum[a][c] = dot(isum[a][c], w[c], x);                                             \
+        }                                                                                          \
+    }
+
+/* Groups with one scale: acc = fma(sa, fma(d, isum, +0), acc), or with a bias. magic: start values
+ * carry MAGIC_BITS and d has at most 22 significant bits. */
+INLINE void tile_groups(const tile *t, const int columns, const int acts, const bool magic,
+                        const bool wide, const bool bias)
+{
+    const int64_t steps = t->group / 32;
+    vf acc[MAX_ACTS][MAX_COLUMNS];
+    for (int a = 0; a < acts; a++)
+        for (int c = 0; c < columns; c++)
+            acc[a][c] = vf_load(t->acc + a * t->stride + c * VL);
+    for (int64_t g = 0; g < t->n / t->group; g++) {
+        vi isum[MAX_ACTS][MAX_COLUMNS];
+        for (int a = 0; a < acts; a++)
+            for (int c = 0; c < columns; c++)
+                isum[a][c] = vi_set1(t->act[a].start[0][g]);
+        for (int64_t s = 0; s < steps; s++) {
+            const int64_t first = (g * steps + s) * 8;
+            if (wide)
+                DOT_STEPS(8, first, vi_dot_wide)
+            else
+                DOT_STEPS(8, first, vi_dot)
+        }
+        for (int c = 0; c < columns; c++) {
+            const vf d = vf_load(column_at(&t->panel->d[g], c));
+            const vf back = vf_mul(d, vf_set1(-MAGIC));
+            for (int a = 0; a < acts; a++) {
+                vf term = magic ? vf_fma(vf_bits(isum[a][c]), d, back)
+                                : vf_fma(vf_of(isum[a][c]), d, vf_zero());
+                if (bias)
+                    term = vf_fma(vf_load(column_at(&t->panel->m[g], c)),
+                                  vf_set1(t->act[a].asum[g]), term);
+                acc[a][c] = vf_fma(vf_set1(t->act[a].scales[g]), term, acc[a][c]);
+            }
+        }
+    }
+    for (int a = 0; a < acts; a++)
+        for (int c = 0; c < columns; c++)
+            vf_store(t->acc + a * t->stride + c * VL, acc[a][c]);
+}
+
+/* How a super-block is summed. step: values of one integer sum, which fits 16 bits where `narrow`;
+ * there the sums may lack `lift` times the sum of the activations, added for whole sub-blocks. */
+typedef struct super_kind {
+    int step, sub;
+    bool narrow, wide, has_min;
+    int lift;
+} super_kind;
+
+/* The last step of a super-block, for one tile position. */
+INLINE void super_term(const tile *t, const super_kind kind, int64_t block, int a, int c, vi sum)
+{
+    const int pairs = 128 / kind.sub;
+    vi lifted = vi_set1(0), mins = vi_set1(0);
+    for (int i = 0; i < pairs && (kind.lift || kind.has_min); i++) {
+        const vi asum = vi_set1(t->act[a].pair[block * pairs + i]);
+        if (kind.lift)
+            lifted = vi_dot_pairs(
+                lifted, vi_load(column_at(&t->panel->scale_pair[block * pairs + i], c)), asum);
+        if (kind.has_min)
+            mins = vi_dot_pairs(mins, vi_load(column_at(&t->panel->min_pair[block * pairs + i], c)),
+                                asum);
+    }
+    if (kind.lift)
+        sum = vi_add(sum, vi_mul(lifted, vi_set1(kind.lift)));
+    const vf d = vf_load(column_at(&t->panel->d[block], c));
+    vf term;
+    if (kind.has_min) {
+        const vf m = vf_load(column_at(&t->panel->m[block], c));
+        term = vf_fma(d, vf_of(sum), vf_negative(vf_mul(m, vf_of(mins))));
+    } else {
+        term = vf_fma(d, vf_of(sum), vf_zero());
+    }
+    float *acc = t->acc + a * t->stride + c * VL;
+    vf_store(acc, vf_fma(vf_set1(t->act[a].scales[block]), term, vf_load(acc)));
+}
+
+INLINE void tile_super(const tile *t, const int columns, const int acts, const super_kind kind)
+{
+    for (int64_t block = 0; block < t->n / 256; block++) {
+        vi sum[MAX_ACTS][MAX_COLUMNS];
+        for (int a = 0; a < acts; a++)
+            for (int c = 0; c < columns; c++)
+                sum[a][c] = vi_set1(0);
+        for (int s = 0; s < 256 / kind.step; s++) {
+            const int64_t value = block * 256 + s * kind.step;
+            vi isum[MAX_ACTS][MAX_COLUMNS];
+            for (int a = 0; a < acts; a++)
+                for (int c = 0; c < columns; c++)
+                    isum[a][c] = vi_set1(t->act[a].start[value / 16 % 2][value / 32]);
+            if (kind.wide)
+                DOT_STEPS(kind.step / 4, value / 4, vi_dot_wide)
+            else
+                DOT_STEPS(kind.step / 4, value / 4, vi_dot)
+            for (int c = 0; c < columns; c++) {
+                const vi scale = vi_load(column_at(&t->panel->scale[value / kind.sub], c));
+                for (int a = 0; a < acts; a++)
+                    sum[a][c] = kind.narrow ? vi_dot_pairs(sum[a][c], isum[a][c], scale)
+                                            : vi_add(sum[a][c], vi_mul(isum[a][c], scale));
+            }
+        }
+        for (int a = 0; a < acts; a++)
+            for (int c = 0; c < columns; c++)
+                super_term(t, kind, block, a, c, sum[a][c]);
+    }
+}
+
+/* The bodies there are. */
+typedef enum tile_kind {
+    TILE_SCALE, /* f16 scales */
+    TILE_SCALE_WIDE,
+    TILE_SCALE_ANY, /* scales of any range */
+    TILE_BIAS,
+    TILE_BIAS_WIDE,
+    TILE_Q2_K,
+    TILE_Q3_K,
+    TILE_Q4_K,
+    TILE_Q5_K,
+    TILE_Q6_K,
+    TILE_IQ4_XS,
+    N_TILE_KINDS
+} tile_kind;
+
+static const super_kind super_kinds[N_TILE_KINDS] = {
+    [TILE_Q2_K] = {16, 16, true, false, true, 0},   [TILE_Q3_K] = {16, 16, true, false, false, 0},
+    [TILE_Q4_K] = {32, 32, true, false, true, 8},   [TILE_Q5_K] = {16, 32, true, false, true, 16},
+    [TILE_Q6_K] = {16, 16, false, false, false, 0}, [TILE_IQ4_XS] = {32, 32, false, true, false, 0},
+};
+
+INLINE void tile_of(tile_kind kind, const tile *t, const int columns, const int acts)
+{
+    switch (kind) {
+    case TILE_SCALE:
+        tile_groups(t, columns, acts, true, false, false);
+        break;
+    case TILE_SCALE_WIDE:
+        tile_groups(t, columns, acts, true, true, false);
+        break;
+    case TILE_SCALE_ANY:
+        tile_groups(t, columns, acts, false, false, false);
+        break;
+    case TILE_BIAS:
+        tile_groups(t, columns, acts, false, false, true);
+        break;
+    case TILE_BIAS_WIDE:
+        tile_groups(t, columns, acts, false, true, true);
+        break;
+    default:
+        tile_super(t, columns, acts, super_kinds[kind]);
+        break;
+    }
+}
+
+/* One function for each body and tile size. */
+#define TILE_FUNCTION(kind, columns, acts)                                                         \
+    static void kind##_##columns##_##acts(const tile *t)                                           \
+    {                                                                                              \
+        tile_of(kind, t, (columns)*PER_PANEL, acts);                                               \
+    }
+#if WIDE_COLUMNS
+#define TILE_FUNCTIONS(kind)                                                                       \
+    TILE_FUNCTION(kind, 1, 1)                                                                      \
+    TILE_FUNCTION(kind, 1, 2)                                                                      \
+    TILE_FUNCTION(kind, 1, 4)                                                                      \
+    TILE_FUNCTION(kind, 1, 6)                                                                      \
+    TILE_FUNCTION(kind, 2, 1)                                                                      \
+    TILE_FUNCTION(kind, 2, 2)                                                                      \
+    TILE_FUNCTION(kind, 2, 4)                                                                      \
+    TILE_FUNCTION(kind, 2, 6)
+#define TILE_ROW(kind)                                                                             \
+    {                                                                                              \
+        {kind##_1_1, kind##_1_2, kind##_1_4, kind##_1_6},                                          \
+        {                                                                                          \
+            kind##_2_1, kind##_2_2, kind##_2_4, kind##_2_6                                         \
+        }                                                                                          \
+    }
+#elif MAX_ACTS == 4
+#define TILE_FUNCTIONS(kind)                                                                       \
+    TILE_FUNCTION(kind, 1, 1) TILE_FUNCTION(kind, 1, 2) TILE_FUNCTION(kind, 1, 4)
+#define TILE_ROW(kind)                                                                             \
+    {                                                                                              \
+        {                                                                                          \
+            kind##_1_1, kind##_1_2, kind##_1_4                                                     \
+        }                                                                                          \
+    }
+#else
+#define TILE_FUNCTIONS(kind) TILE_FUNCTION(kind, 1, 1) TILE_FUNCTION(kind, 1, 2)
+#define TILE_ROW(kind)                                                                             \
+    {                                                                                              \
+        {                                                                                          \
+            kind##_1_1, kind##_1_2                                                                 \
+        }                                                                                          \
+    }
+#endif
+
+TILE_FUNCTIONS(TILE_SCALE)
+TILE_FUNCTIONS(TILE_SCALE_WIDE)
+TILE_FUNCTIONS(TILE_SCALE_ANY)
+TILE_FUNCTIONS(TILE_BIAS)
+TILE_FUNCTIONS(TILE_BIAS_WIDE)
+TILE_FUNCTIONS(TILE_Q2_K)
+TILE_FUNCTIONS(TILE_Q3_K)
+TILE_FUNCTIONS(TILE_Q4_K)
+TILE_FUNCTIONS(TILE_Q5_K)
+TILE_FUNCTIONS(TILE_Q6_K)
+TILE_FUNCTIONS(TILE_IQ4_XS)
+
+static void (*const tiles[N_TILE_KINDS][2][4])(const tile *) = {
+    [TILE_SCALE] = TILE_ROW(TILE_SCALE),         [TILE_SCALE_WIDE] = TILE_ROW(TILE_SCALE_WIDE),
+    [TILE_SCALE_ANY] = TILE_ROW(TILE_SCALE_ANY), [TILE_BIAS] = TILE_ROW(TILE_BIAS),
+    [TILE_BIAS_WIDE] = TILE_ROW(TILE_BIAS_WIDE), [TILE_Q2_K] = TILE_ROW(TILE_Q2_K),
+    [TILE_Q3_K] = TILE_ROW(TILE_Q3_K),           [TILE_Q4_K] = TILE_ROW(TILE_Q4_K),
+    [TILE_Q5_K] = TILE_ROW(TILE_Q5_K),           [TILE_Q6_K] = TILE_ROW(TILE_Q6_K),
+    [TILE_IQ4_XS] = TILE_ROW(TILE_IQ4_XS),
+};
+
+/* --- what a format asks of a tile --- */
+
+typedef struct plan {
+    tile_kind kind;
+    int offset;    /* what every stored code has too much, in the panel's representation */
+    int32_t start; /* added to each start value */
+} plan;
+
+static plan plan_of(const mica__qweight *w)
+{
+    const int wide = WIDE_FLIP ? 0 : 128; /* offset of 8-bit codes whose value is signed */
+    switch (w->format) {
+    case MICA__Q4_0:
+        return (plan){TILE_SCALE, 8, MAGIC_BITS};
+    case MICA__Q5_0:
+        return (plan){TILE_SCALE, 16, MAGIC_BITS};
+    case MICA__Q8_0:
+    case MICA__IQ4_NL:
+        return (plan){TILE_SCALE_WIDE, wide, MAGIC_BITS};
+    case MICA__MXFP4:
+    case MICA__MLX_MXFP4:
+        return (plan){TILE_SCALE_ANY, 12, 0};
+    case MICA__Q2_K:
+        return (plan){TILE_Q2_K, 0, 0};
+    case MICA__Q3_K:
+        return (plan){TILE_Q3_K, 4, 0};
+    case MICA__Q4_K:
+        return (plan){TILE_Q4_K, 8, 0};
+    case MICA__Q5_K:
+        return (plan){TILE_Q5_K, 16, 0};
+    case MICA__Q6_K:
+        return (plan){TILE_Q6_K, 32, 0};
+    case MICA__IQ4_XS:
+        return (plan){TILE_IQ4_XS, wide, 0};
+    case MICA__MLX_AFFINE:
+        if (w->bits == 8)
+            return (plan){TILE_BIAS_WIDE, wide - 128, 0};
+        return (plan){TILE_BIAS, 0, 0};
+    default: /* Q4_1, Q5_1 */
+        return (plan){TILE_BIAS, 0, 0};
+    }
+}
+
+/* Prepares one activation row for values [k0, k0 + n). */
+static void prepare_act(const mica__qweight *w, const plan *p, const uint8_t *row, int64_t k0,
+                        int64_t n, mica__qact *act)
+{
+    const int16_t(*sums)[2] =
+        (const int16_t(*)[2])mica__act8_sums((uint8_t *)row, w->k, w->group) + k0 / 32;
+    act->codes = (const int8_t *)row + k0;
+    act->scales = mica__act8_scales((uint8_t *)row, w->k) + k0 / w->group;
+    const bool halves = w->group == 256 && super_kinds[p->kind].step == 16;
+    if (halves) {
+        for (int64_t i = 0; i < n / 32; i++) {
+            act->start[0][i] = p->start - p->offset * sums[i][0];
+            act->start[1][i] = p->start - p->offset * sums[i][1];
+        }
+    } else {
+        const int64_t steps = w->group == 256 ? 1 : w->group / 32;
+        for (int64_t i = 0; i < n / 32 / steps; i++) {
+            int32_t sum = 0;
+            for (int64_t s = i * steps; s < (i + 1) * steps; s++)
+                sum += sums[s][0] + sums[s][1];
+            act->start[0][i] = p->start - p->offset * sum;
+            act->asum[i] = (float)sum;
+        }
+    }
+    if (w->form != MICA__FORM_SUPER_MIN)
+        return;
+    if (w->sub == 16)
+        memcpy(act->pair, sums, (size_t)(n / 32) * 4);
+    else
+        for (int64_t i = 0; i < n / 64; i++) {
+            const int first = sums[2 * i][0] + sums[2 * i][1];
+            const int second = sums[2 * i + 1][0] + sums[2 * i + 1][1];
+            act->pair[i] = (int32_t)((uint32_t)(first & 0xffff) | (uint32_t)second << 16);
+        }
+}
+
+/* --- strips --- */
+
+typedef struct strip_scratch {
+    mica__qpanel panel[MICA__STRIP_ROWS / 16];
+    mica__qact act[MAX_ACTS];
+} strip_scratch;
+
+static size_t strip_i8_scratch(const mica__qweight *w)
+{
+    (void)w;
+    return sizeof(strip_scratch);
+}
+
+static mica__qlanes lanes_of(const mica__strip *strip, int panel)
+{
+    const mica__qweight *w = strip->weight;
+    mica__qlanes lanes = {0};
+    for (int i = 0; i < 16; i++) {
+        const int at = panel * 16 + i;
+        const int64_t row = strip->rows[at < strip->n_rows ? at : strip->n_rows - 1];
+        lanes.codes[i] = w->codes + row * w->codes_stride;
+        if (w->scales)
+            lanes.scales[i] = w->scales + row * w->scales_stride;
+        if (w->biases)
+            lanes.biases[i] = w->biases + row * w->biases_stride;
+    }
+    return lanes;
+}
+
+/* All panels of a stretch times all activation rows. */
+static void multiply_stretch(const mica__strip *strip, const plan *p, int panels, int64_t k0,
+                             int64_t n, strip_scratch *scratch)
+{
+    static const int sizes[4] = {1, 2, 4, 6};
+    const mica__qweight *w = strip->weight;
+    for (int a = 0; a < strip->n_acts;) {
+        int size = 3;
+        while (sizes[size] > strip->n_acts - a || sizes[size] > MAX_ACTS)
+            size--;
+        for (int i = 0; i < sizes[size]; i++)
+            prepare_act(w, p, strip->acts[a + i], k0, n, &scratch->act[i]);
+        tile t = {.act = scratch->act, .n = n, .group = w->group, .stride = strip->rows_stride};
+        for (int panel = 0; panel < panels;) {
+            const int two = WIDE_COLUMNS && panel + 1 < panels;
+            t.panel = &scratch->panel[panel];
+            t.acc = strip->acc + a * strip->rows_stride + panel * 16;
+            tiles[p->kind][two][size](&t);
+            panel += 1 + two;
+        }
+        a += sizes[size];
+    }
+}
+
+static void strip_i8(const mica__strip *strip)
+{
+    const mica__qweight *w = strip->weight;
+    const plan p = plan_of(w);
+    strip_scratch *scratch = (strip_scratch *)(void *)strip->scratch;
+    const int panels = (strip->n_rows + 15) / 16;
+    memset(strip->acc, 0, (size_t)(strip->n_acts * strip->rows_stride) * sizeof(float));
+    const bool few = strip->n_acts <= MICA__PANEL_FEW_ACTS;
+    const int64_t stretch = few ? 256 : MICA__PANEL_VALUES;
+    mica__qlanes lanes[MICA__STRIP_ROWS / 16];
+    for (int i = 0; i < panels; i++)
+        lanes[i] = lanes_of(strip, i);
+    for (int64_t k0 = 0; k0 < w->k; k0 += stretch) {
+        const int64_t n = w->k - k0 < stretch ? w->k - k0 : stretch;
+        for (int i = 0; i < panels; i++)
+            unpack_panel(w, &lanes[i], k0, n, &scratch->panel[i]);
+        multiply_stretch(strip, &p, panels, k0, n, scratch);
+    }
+}

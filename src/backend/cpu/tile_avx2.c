@@ -1,0 +1,8 @@
+/* tile_avx2.c - tile_body.h in AVX2. SPDX-License-Identifier: MIT */
+#include "backend/cpu/level.h"
+
+#if defined(__x86_64__)
+#include "backend/cpu/vec_avx2.h"
+
+#include "backend/cpu/tile_body.h"
+#endif

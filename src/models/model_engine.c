@@ -1,0 +1,153 @@
+/* model_engine.c - engines over models, and what they would take.
+ * SPDX-License-Identifier: MIT
+ */
+#include <mica/engine.h>
+
+#include <string.h>
+
+#include "models/model.h"
+#include "run/engine.h"
+
+static void release_stepper(void *stepper)
+{
+    mica__model_stepper_free(stepper);
+}
+
+static mica_status stepper_for(mica_model *model, const mica_engine_options *options,
+                               int64_t sequences, mica__model_stepper **stepper,
+                               mica__stepper *face)
+{
+    const mica__stepper_options wanted = {.kv_dtype = mica__kv_dtype_from(options->kv_dtype),
+                                          .context = options->context,
+                                          .max_tokens = options->step_tokens,
+                                          .max_sequences =
+                                              sequences ? sequences : options->max_sequences};
+    return mica__model_stepper_new(model, &wanted, stepper, face);
+}
+
+/* The caller's end tokens and the model's, without doubles. */
+static int64_t join_end_tokens(const mica_model *model, const mica_engine_options *options,
+                               int32_t *ids)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < options->n_end_tokens; i++)
+        ids[n++] = options->end_tokens[i];
+    for (int i = 0; i < model->spec.n_end_ids; i++) {
+        bool known = model->spec.end_ids[i] >= model->spec.n_vocab;
+        for (int64_t j = 0; j < n; j++)
+            known |= ids[j] == model->spec.end_ids[i];
+        if (!known)
+            ids[n++] = model->spec.end_ids[i];
+    }
+    return n;
+}
+
+mica_status mica_engine_open(mica_model *model, const mica_engine_options *options,
+                             mica_engine **engine)
+{
+    static const mica_engine_options defaults;
+    *engine = NULL;
+    if (!model)
+        MICA_FAIL(MICA_E_ARGUMENT, "engine_open: no model");
+    mica_engine_options joined = options ? *options : defaults;
+    if (joined.n_end_tokens < 0 || (joined.n_end_tokens > 0 && !joined.end_tokens))
+        MICA_FAIL(MICA_E_ARGUMENT, "engine_open: end_tokens are missing");
+    int32_t *ids = mica__alloc(MICA_MEMORY_OTHER,
+                               (size_t)(joined.n_end_tokens + MICA__MAX_END_IDS) * sizeof *ids);
+    if (!ids)
+        return MICA_E_MEMORY;
+    joined.n_end_tokens = join_end_tokens(model, &joined, ids);
+    joined.end_tokens = ids;
+    mica__model_stepper *stepper = NULL;
+    mica__stepper face;
+    mica_status status = stepper_for(model, &joined, 0, &stepper, &face);
+    if (status == MICA_OK) {
+        face.release = release_stepper;
+        status = mica__engine_new(&face, &joined, engine);
+    }
+    if (status != MICA_OK)
+        mica__model_stepper_free(stepper);
+    mica__free(ids);
+    return status;
+}
+
+/* --- planning -------------------------------------------------------------------------------------------------- */
+
+/* KV bytes of one sequence of n tokens: whole blocks; a sliding layer keeps its window and the
+ * block that it leaves. */
+static int64_t kv_of(const mica__stepper *face, int64_t n)
+{
+    const int64_t blocks = (n + MICA__KV_BLOCK_TOKENS - 1) / MICA__KV_BLOCK_TOKENS;
+    int64_t bytes = 0;
+    for (int p = 0; p < face->n_pools; p++) {
+        const mica__pool_spec *pool = &face->pools[p];
+        const int64_t window =
+            (pool->window + MICA__KV_BLOCK_TOKENS - 1) / MICA__KV_BLOCK_TOKENS + 1;
+        bytes += (pool->kind == MICA__POOL_WINDOW && window < blocks ? window : blocks) *
+                 pool->block_bytes;
+    }
+    return bytes;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The longest sequence whose KV fits into `free` bytes, up to the model's context. */
+static int64_t longest(const mica__stepper *face, int64_t context, int64_t free)
+{
+    int64_t low = 0, high = context / MICA__KV_BLOCK_TOKENS + 1;
+    while (low + 1 < high) {
+        const int64_t middle = (low + high) / 2;
+        if (kv_of(face, middle * MICA__KV_BLOCK_TOKENS) <= free)
+            low = middle;
+        else
+            high = middle;
+    }
+    const int64_t fits = low * MICA__KV_BLOCK_TOKENS;
+    return kv_of(face, context) <= free ? context : fits;
+}
+
+mica_status mica_plan_model(mica_model *model, const mica_engine_options *options,
+                            int64_t sequences, int64_t limit, mica_plan *plan)
+{
+    static const mica_engine_options defaults;
+    mica__model_stepper *stepper;
+    mica__stepper face;
+    memset(plan, 0, sizeof *plan);
+    if (!model || sequences < 0 || limit < 0)
+        MICA_FAIL(MICA_E_ARGUMENT, "plan: no model, or a negative number");
+    plan->sequences = sequences ? sequences : 1;
+    MICA_TRY(stepper_for(model, options ? options : &defaults, plan->sequences, &stepper, &face));
+    const mica_model_facts facts = mica_model_describe(model);
+    const int64_t logits = face.n_vocab * (int64_t)sizeof(float);
+    plan->weights = facts.weight_bytes;
+    plan->read_per_token = facts.read_bytes;
+    plan->context = face.context_length;
+    plan->limit = limit;
+    for (int p = 0; p < face.n_pools; p++)
+        if (face.pools[p].kind == MICA__POOL_FULL)
+            plan->kv_per_token += face.pools[p].block_bytes / MICA__KV_BLOCK_TOKENS;
+        else
+            plan->kv_window += larger(1, (face.pools[p].window + 2 * MICA__KV_BLOCK_TOKENS - 1) /
+                                             MICA__KV_BLOCK_TOKENS) *
+                               face.pools[p].block_bytes;
+    plan->kv = plan->sequences * kv_of(&face, face.context_length);
+    mica_status status = mica__model_stepper_peak(stepper, face.max_tokens, &plan->prefill_peak);
+    if (status == MICA_OK)
+        status = mica__model_stepper_peak(stepper, plan->sequences, &plan->decode_peak);
+    mica__model_stepper_free(stepper);
+    MICA_TRY(status);
+    /* The programs' logits are bounded by a row for each token; the engine gives them a buffer for
+     * each sequence. */
+    plan->prefill_peak += plan->sequences * logits;
+    plan->decode_peak += plan->sequences * logits;
+    plan->total = plan->weights + plan->kv + larger(plan->prefill_peak, plan->decode_peak);
+    plan->max_context = facts.context;
+    if (limit)
+        plan->max_context =
+            longest(&face, facts.context,
+                    limit - plan->weights - larger(plan->prefill_peak, plan->decode_peak));
+    return MICA_OK;
+}

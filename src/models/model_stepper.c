@@ -1,0 +1,148 @@
+/* model_stepper.c - runs ragged steps of a model: picks the program of the smallest bucket that
+ * holds the step and binds its inputs.
+ *
+ * Buckets differ in their bounds only, so a step's result does not depend on which one ran it.
+ * Arenas come from the runtime's pool, so that buckets share memory. SPDX-License-Identifier: MIT
+ */
+#include <string.h>
+
+#include "core/program.h"
+#include "models/model.h"
+
+#define N_BUCKETS 3
+#define MAX_ENDS  (MICA__STEP_INPUTS + 2 * MICA__KV_MAX_POOLS)
+
+struct mica__model_stepper {
+    mica_model *model;
+    mica__decoder_pools pools;
+    mica__step_bounds bounds; /* of the largest bucket; blocks follow the engine's tables */
+    int64_t bucket[N_BUCKETS];
+    mica_program *programs[N_BUCKETS];
+    const _Atomic bool *cancel;
+};
+
+static mica_status program_for(mica__model_stepper *stepper, int64_t n_tokens,
+                               mica_program **program)
+{
+    int i = 0;
+    while (i < N_BUCKETS - 1 && stepper->bucket[i] < n_tokens)
+        i++;
+    if (n_tokens > stepper->bucket[i])
+        MICA_FAIL(MICA_E_ARGUMENT, "a step of %lld tokens, at most %lld are possible",
+                  (long long)n_tokens, (long long)stepper->bucket[i]);
+    if (!stepper->programs[i]) {
+        mica__step_bounds bounds = stepper->bounds;
+        bounds.tokens = stepper->bucket[i];
+        MICA_TRY(mica__decoder_compile(
+            stepper->model->mc, &stepper->model->spec, &stepper->model->weights, &stepper->pools,
+            stepper->model->activations, &bounds, &stepper->programs[i]));
+    }
+    *program = stepper->programs[i];
+    return MICA_OK;
+}
+
+static void forget_programs(mica__model_stepper *stepper)
+{
+    for (int i = 0; i < N_BUCKETS; i++) {
+        mica_program_free(stepper->programs[i]);
+        stepper->programs[i] = NULL;
+    }
+}
+
+/* Arrays of the step are read where they are; programs never write them. */
+static uint8_t *bytes_of(const void *array)
+{
+    uint8_t *bytes;
+    memcpy(&bytes, &array, sizeof bytes);
+    return bytes;
+}
+
+static mica_status run_step(void *user, const mica__step *step)
+{
+    mica__model_stepper *stepper = user;
+    const int n_pools = stepper->pools.n;
+    uint8_t *in[MAX_ENDS], *out[1 + MICA__KV_MAX_POOLS] = {NULL};
+    int64_t leading[MAX_ENDS];
+    mica_program *program;
+    if (step->table_stride != stepper->bounds.blocks) {
+        forget_programs(stepper); /* the rows of block tables are part of the programs */
+        stepper->bounds.blocks = step->table_stride;
+    }
+    MICA_TRY(program_for(stepper, step->n_tokens > step->n_rows ? step->n_tokens : step->n_rows,
+                         &program));
+    in[0] = bytes_of(step->tokens);
+    in[1] = bytes_of(step->positions);
+    in[2] = bytes_of(step->sequence_of);
+    in[3] = bytes_of(step->logits_rows);
+    for (int i = 0; i < 3; i++)
+        leading[i] = step->n_tokens;
+    leading[3] = step->n_rows;
+    for (int p = 0; p < n_pools; p++) {
+        in[MICA__STEP_INPUTS + p] = bytes_of(step->block_table[p]);
+        leading[MICA__STEP_INPUTS + p] = step->n_sequences;
+        in[MICA__STEP_INPUTS + n_pools + p] = step->pool_base[p];
+        leading[MICA__STEP_INPUTS + n_pools + p] = 1;
+    }
+    out[0] = (uint8_t *)step->logits;
+    const mica__run_args args = {
+        .inputs = in, .leading = leading, .outputs = out, .cancel = stepper->cancel};
+    return mica__program_run(program, &args);
+}
+
+mica_status mica__model_stepper_new(mica_model *model, const mica__stepper_options *options,
+                                    mica__model_stepper **made, mica__stepper *face)
+{
+    const int64_t context = options->context > 0 && options->context < model->spec.context
+                                ? options->context
+                                : model->spec.context;
+    mica__model_stepper *stepper = mica__alloc_zero(MICA_MEMORY_OTHER, 1, sizeof *stepper);
+    *made = NULL;
+    if (!stepper)
+        return MICA_E_MEMORY;
+    const mica_status status =
+        mica__decoder_pools_of(&model->spec, options->kv_dtype, &stepper->pools);
+    if (status != MICA_OK) {
+        mica__free(stepper);
+        return status;
+    }
+    stepper->model = model;
+    stepper->bounds = (mica__step_bounds){
+        .tokens = options->max_tokens > 0 ? options->max_tokens : 512,
+        .sequences = options->max_sequences > 0 ? options->max_sequences : 32,
+        .blocks = (context + MICA__KV_BLOCK_TOKENS - 1) / MICA__KV_BLOCK_TOKENS,
+    };
+    const int64_t small[N_BUCKETS] = {1, 32, stepper->bounds.tokens};
+    for (int i = 0; i < N_BUCKETS; i++)
+        stepper->bucket[i] = small[i] < stepper->bounds.tokens ? small[i] : stepper->bounds.tokens;
+    *face = (mica__stepper){.model = stepper,
+                            .n_vocab = model->spec.n_vocab,
+                            .context_length = context,
+                            .max_tokens = stepper->bounds.tokens,
+                            .max_sequences = stepper->bounds.sequences,
+                            .n_pools = stepper->pools.n,
+                            .run = run_step};
+    memcpy(face->pools, stepper->pools.spec, (size_t)stepper->pools.n * sizeof *face->pools);
+    *made = stepper;
+    return MICA_OK;
+}
+
+void mica__model_stepper_free(mica__model_stepper *stepper)
+{
+    if (!stepper)
+        return;
+    forget_programs(stepper);
+    mica__free(stepper);
+}
+
+mica_status mica__model_stepper_peak(mica__model_stepper *stepper, int64_t n_tokens, int64_t *bytes)
+{
+    mica_program *program;
+    MICA_TRY(program_for(stepper, n_tokens, &program));
+    *bytes = mica_program_describe(program).peak_bytes;
+    return MICA_OK;
+}
+
+void mica__model_stepper_set_cancel(mica__model_stepper *stepper, const _Atomic bool *cancel)
+{
+    stepper->cancel = cancel;
+}

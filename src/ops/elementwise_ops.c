@@ -1,0 +1,269 @@
+/* elementwise_ops.c - operations of one or two operands, element by element.
+ *
+ * One row in each table per op: dtype rule and documentation. Builders are one line each.
+ * SPDX-License-Identifier: MIT
+ */
+#include <mica/ops.h>
+
+#include <string.h>
+
+#include "ops/infer.h"
+
+/* --- inference
+ * -------------------------------------------------------------------------------------------------
+ */
+
+static mica_status infer_keep(void *attrs, int n_in, const mica__aval *in, int n_out,
+                              mica__aval *out)
+{
+    (void)attrs, (void)n_in, (void)n_out;
+    out[0] = in[0];
+    return MICA_OK;
+}
+
+static mica_status infer_negative(void *attrs, int n_in, const mica__aval *in, int n_out,
+                                  mica__aval *out)
+{
+    if (in[0].dtype == MICA_BOOL)
+        MICA_FAIL(MICA_E_SHAPE, "bool has no negative: use logical_not");
+    return infer_keep(attrs, n_in, in, n_out, out);
+}
+
+static mica_status infer_inexact(void *attrs, int n_in, const mica__aval *in, int n_out,
+                                 mica__aval *out)
+{
+    (void)attrs, (void)n_in, (void)n_out;
+    out[0] = in[0];
+    out[0].dtype = mica__to_inexact(in[0].dtype);
+    return MICA_OK;
+}
+
+static mica_status infer_binary(void *attrs, int n_in, const mica__aval *in, int n_out,
+                                mica__aval *out)
+{
+    (void)attrs, (void)n_in, (void)n_out;
+    out[0].dtype = mica__promote(in[0].dtype, in[1].dtype);
+    return mica__infer_broadcast(&in[0], &in[1], &out[0]);
+}
+
+static mica_status infer_divide(void *attrs, int n_in, const mica__aval *in, int n_out,
+                                mica__aval *out)
+{
+    MICA_TRY(infer_binary(attrs, n_in, in, n_out, out));
+    out[0].dtype = mica__to_inexact(out[0].dtype);
+    return MICA_OK;
+}
+
+static mica_status infer_astype(void *attrs, int n_in, const mica__aval *in, int n_out,
+                                mica__aval *out)
+{
+    const mica__astype_attrs *a = attrs;
+    (void)n_in, (void)n_out;
+    out[0] = in[0];
+    out[0].dtype = (mica_dtype)a->dtype;
+    return MICA_OK;
+}
+
+/* --- said in simpler ops
+ * --------------------------------------------------------------------------------------- */
+
+static mica_array *silu_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+{
+    (void)ctx, (void)attrs, (void)n_in;
+    return mica_multiply(in[0], mica_sigmoid(in[0]));
+}
+
+static mica_array *swiglu_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+{
+    (void)ctx, (void)attrs, (void)n_in;
+    return mica_multiply(mica_silu(in[0]), in[1]);
+}
+
+static mica_array *geglu_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+{
+    (void)ctx, (void)attrs, (void)n_in;
+    return mica_multiply(mica_gelu_tanh(in[0]), in[1]);
+}
+
+static mica_array *rsqrt_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+{
+    (void)ctx, (void)attrs, (void)n_in;
+    return mica_reciprocal(mica_sqrt(in[0]));
+}
+
+const mica__rules mica__elementwise_rules[] = {
+    {MICA__OP_ABS, "magnitude", infer_keep, NULL, 0, 0},
+    {MICA__OP_NEGATIVE, "negation; integers wrap", infer_negative, NULL, 0, 0},
+    {MICA__OP_SQUARE, "a * a", infer_keep, NULL, 0, 0},
+    {MICA__OP_SQRT, "square root, correctly rounded", infer_inexact, NULL, 0, 0},
+    {MICA__OP_RSQRT, "1 / sqrt(a), two roundings", infer_inexact, rsqrt_parts, 0, 0},
+    {MICA__OP_RECIPROCAL, "1 / a", infer_inexact, NULL, 0, 0},
+    {MICA__OP_EXP, "exponential", infer_inexact, NULL, 0, 0},
+    {MICA__OP_LOG, "natural logarithm", infer_inexact, NULL, 0, 0},
+    {MICA__OP_SIN, "sine", infer_inexact, NULL, 0, 0},
+    {MICA__OP_COS, "cosine", infer_inexact, NULL, 0, 0},
+    {MICA__OP_TANH, "hyperbolic tangent", infer_inexact, NULL, 0, 0},
+    {MICA__OP_SIGMOID, "1 / (1 + exp(-a))", infer_inexact, NULL, 0, 0},
+    {MICA__OP_ERF, "error function", infer_inexact, NULL, 0, 0},
+    {MICA__OP_SILU, "a * sigmoid(a)", infer_inexact, silu_parts, 0, 0},
+    {MICA__OP_GELU, "a * (1 + erf(a / sqrt 2)) / 2", infer_inexact, NULL, 0, 0},
+    {MICA__OP_GELU_TANH, "gelu's approximation with tanh", infer_inexact, NULL, 0, 0},
+    {MICA__OP_ADD, "a + b", infer_binary, NULL, 0, 0},
+    {MICA__OP_SUBTRACT, "a - b", infer_binary, NULL, 0, 0},
+    {MICA__OP_MULTIPLY, "a * b", infer_binary, NULL, 0, 0},
+    {MICA__OP_DIVIDE, "a / b, never integer division", infer_divide, NULL, 0, 0},
+    {MICA__OP_MAXIMUM, "the larger; NaN if either is", infer_binary, NULL, 0, 0},
+    {MICA__OP_MINIMUM, "the smaller; NaN if either is", infer_binary, NULL, 0, 0},
+    {MICA__OP_SWIGLU, "silu(a) * b", infer_divide, swiglu_parts, 0, 0},
+    {MICA__OP_GEGLU, "gelu_tanh(a) * b", infer_divide, geglu_parts, 0, 0},
+    {MICA__OP_ASTYPE, "conversion", infer_astype, NULL, 0, 0},
+    {MICA__N_OPS, NULL, NULL, NULL, 0, 0},
+};
+
+/* --- builders
+ * --------------------------------------------------------------------------------------------------
+ */
+
+static mica_array *unary(mica__op op, mica_array *a)
+{
+    return a ? mica__apply(mica__ctx_for(1, &a), op, NULL, 1, &a) : NULL;
+}
+
+static mica_array *binary(mica__op op, mica_array *a, mica_array *b)
+{
+    mica_array *in[2] = {a, b};
+    return a && b ? mica__apply(mica__ctx_for(2, in), op, NULL, 2, in) : NULL;
+}
+
+mica_array *mica_abs(mica_array *a)
+{
+    return unary(MICA__OP_ABS, a);
+}
+
+mica_array *mica_negative(mica_array *a)
+{
+    return unary(MICA__OP_NEGATIVE, a);
+}
+
+mica_array *mica_square(mica_array *a)
+{
+    return unary(MICA__OP_SQUARE, a);
+}
+
+mica_array *mica_sqrt(mica_array *a)
+{
+    return unary(MICA__OP_SQRT, a);
+}
+
+mica_array *mica_rsqrt(mica_array *a)
+{
+    return unary(MICA__OP_RSQRT, a);
+}
+
+mica_array *mica_reciprocal(mica_array *a)
+{
+    return unary(MICA__OP_RECIPROCAL, a);
+}
+
+mica_array *mica_exp(mica_array *a)
+{
+    return unary(MICA__OP_EXP, a);
+}
+
+mica_array *mica_log(mica_array *a)
+{
+    return unary(MICA__OP_LOG, a);
+}
+
+mica_array *mica_sin(mica_array *a)
+{
+    return unary(MICA__OP_SIN, a);
+}
+
+mica_array *mica_cos(mica_array *a)
+{
+    return unary(MICA__OP_COS, a);
+}
+
+mica_array *mica_tanh(mica_array *a)
+{
+    return unary(MICA__OP_TANH, a);
+}
+
+mica_array *mica_sigmoid(mica_array *a)
+{
+    return unary(MICA__OP_SIGMOID, a);
+}
+
+mica_array *mica_erf(mica_array *a)
+{
+    return unary(MICA__OP_ERF, a);
+}
+
+mica_array *mica_silu(mica_array *a)
+{
+    return unary(MICA__OP_SILU, a);
+}
+
+mica_array *mica_gelu(mica_array *a)
+{
+    return unary(MICA__OP_GELU, a);
+}
+
+mica_array *mica_gelu_tanh(mica_array *a)
+{
+    return unary(MICA__OP_GELU_TANH, a);
+}
+
+mica_array *mica_add(mica_array *a, mica_array *b)
+{
+    return binary(MICA__OP_ADD, a, b);
+}
+
+mica_array *mica_subtract(mica_array *a, mica_array *b)
+{
+    return binary(MICA__OP_SUBTRACT, a, b);
+}
+
+mica_array *mica_multiply(mica_array *a, mica_array *b)
+{
+    return binary(MICA__OP_MULTIPLY, a, b);
+}
+
+mica_array *mica_divide(mica_array *a, mica_array *b)
+{
+    return binary(MICA__OP_DIVIDE, a, b);
+}
+
+mica_array *mica_maximum(mica_array *a, mica_array *b)
+{
+    return binary(MICA__OP_MAXIMUM, a, b);
+}
+
+mica_array *mica_minimum(mica_array *a, mica_array *b)
+{
+    return binary(MICA__OP_MINIMUM, a, b);
+}
+
+mica_array *mica_swiglu(mica_array *gate, mica_array *up)
+{
+    return binary(MICA__OP_SWIGLU, gate, up);
+}
+
+mica_array *mica_geglu(mica_array *gate, mica_array *up)
+{
+    return binary(MICA__OP_GEGLU, gate, up);
+}
+
+mica_array *mica_astype(mica_array *a, mica_dtype dtype)
+{
+    if (!a || a->dtype == dtype)
+        return a;
+    mica_ctx *ctx = mica__ctx_for(1, &a);
+    if ((unsigned)dtype >= MICA_N_DTYPES) {
+        mica__ctx_fail(ctx, mica__fail(MICA_E_ARGUMENT, "astype: %d is no dtype", (int)dtype));
+        return NULL;
+    }
+    const mica__astype_attrs attrs = {.dtype = dtype};
+    return mica__apply(ctx, MICA__OP_ASTYPE, &attrs, 1, &a);
+}

@@ -445,7 +445,7 @@ mica_status mica__json_stream(const char *bytes, size_t n, int max_depth,
 /* Value of a number in JSON's grammar. The digits are handed on as an integer with an exponent, so
  * that no decimal point of the locale matters; digits beyond MAX_DIGITS can only say "a little
  * more", which the last kept digit does. */
-static double number_value(const char *text, size_t n)
+double mica__json_number_value(const char *text, size_t n)
 {
     enum { MAX_DIGITS = 800 };
     char digits[MAX_DIGITS + 32];
@@ -487,7 +487,7 @@ static double number_value(const char *text, size_t n)
 }
 
 /* Whether the text is a whole number that fits int64. */
-static bool number_integer(const char *text, size_t n, int64_t *value)
+bool mica__json_number_integer(const char *text, size_t n, int64_t *value)
 {
     const bool negative = text[0] == '-';
     int64_t v = 0;
@@ -616,13 +616,13 @@ static mica_status on_number(void *user, const char *text, size_t n)
 {
     mica__json *node;
     MICA_TRY(add_node(user, MICA__JSON_REAL, &node));
-    if (number_integer(text, n, &node->integer)) {
+    if (mica__json_number_integer(text, n, &node->integer)) {
         node->type = MICA__JSON_INTEGER;
         node->number = (double)node->integer;
         return MICA_OK;
     }
     node->integer = 0;
-    node->number = number_value(text, n);
+    node->number = mica__json_number_value(text, n);
     if (node->number - node->number != 0)
         return refuse(((builder *)user)->scanner, text, "a number beyond the range of a double");
     return MICA_OK;
@@ -891,7 +891,7 @@ mica_status mica__json_write_string(mica__text *out, const char *bytes, size_t n
 
 /* The fewest significant digits that read back as `value` (finite, positive) and the exponent of
  * the first. printf's decimal point depends on the locale, so only its digits are taken. */
-static int shortest_digits(double value, char digits[24], int *exponent)
+int mica__json_number_digits(double value, char digits[24], int *exponent)
 {
     int n = 0;
     for (int precision = 0; precision < 17; precision++) {
@@ -922,7 +922,7 @@ mica_status mica__json_write_number(mica__text *out, double value)
         mica__text_add_char(out, '-');
     if (value == 0)
         return mica__text_add_char(out, '0');
-    const int n = shortest_digits(value < 0 ? -value : value, digits, &exponent);
+    const int n = mica__json_number_digits(value < 0 ? -value : value, digits, &exponent);
     if (exponent < -5 || exponent > 16) {
         mica__text_add_char(out, digits[0]);
         if (n > 1)

@@ -51,10 +51,10 @@ static void invalid_sequences_are_single_bytes(void **state)
         assert_int_equal(mica__utf8_next(cases[i].bytes, cases[i].n, 0, &length), MICA__BAD_CHAR);
         assert_int_equal(length, 1);
         assert_int_equal(mica__utf8_bad_length(cases[i].bytes, cases[i].n), cases[i].bad_length);
-        assert_false(mica__utf8_valid(cases[i].bytes, cases[i].n));
+        assert_false(mica__utf8_valid(cases[i].bytes, cases[i].n, NULL));
     }
-    assert_true(mica__utf8_valid("", 0));
-    assert_true(mica__utf8_valid("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 10));
+    assert_true(mica__utf8_valid("", 0, NULL));
+    assert_true(mica__utf8_valid("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 10, NULL));
     assert_int_equal(mica__utf8_pending("\xed\xa0", 2), 0);
     assert_int_equal(mica__utf8_pending("a", 1), 0);
     assert_int_equal(mica__utf8_pending("", 0), 0);

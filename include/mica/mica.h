@@ -5,6 +5,7 @@
 #define MICA_MICA_H
 
 #include <mica/array.h>
+#include <mica/chat_template.h>
 #include <mica/dtype.h>
 #include <mica/engine.h>
 #include <mica/log.h>

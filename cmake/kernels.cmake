@@ -6,7 +6,7 @@ set_source_files_properties(${kernel_files} PROPERTIES COMPILE_OPTIONS "-fno-tre
 function(mica_level suffix)
   file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cpu/*_${suffix}.c)
   if(files)
-    set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "-fno-tree-vectorize;-fno-tree-slp-vectorize;${ARGN}")
+    set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "-O3;-fno-tree-vectorize;-fno-tree-slp-vectorize;-Wno-psabi;${ARGN}")
   endif()
 endfunction()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")

@@ -11,6 +11,7 @@
 
 #include "text/jinja_run.h"
 #include "text/letter_case.h"
+#include "text/utf8.h"
 
 #define KIND                MICA_MEMORY_TEXT
 #define DEFAULT_NAME        "chat template"
@@ -228,8 +229,8 @@ static mica_status set_tokens(jinja_run *run, const mica_chat_input *input)
     for (int64_t i = 0; i < input->n_tokens; i++) {
         const mica_chat_token *token = &input->tokens[i];
         jinja_value value;
-        size_t bad;
-        if (!mica__utf8_valid(token->text, strlen(token->text), &bad))
+        int64_t bad;
+        if (!mica__utf8_valid(token->text, (int64_t)strlen(token->text), &bad))
             MICA_FAIL(MICA_E_ARGUMENT, "the chat template's %s is not UTF-8", token->name);
         MICA_TRY(mica__jinja_string(&run->heap, token->text, strlen(token->text), false, &value));
         set_variable(run, token->name, strlen(token->name), &value);

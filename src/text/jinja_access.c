@@ -137,7 +137,7 @@ static mica_status iterate_string(jinja_run *run, const jinja_value *text, jinja
     (void)run;
     for (size_t at = 0; at < text->text.length;) {
         uint32_t point;
-        const size_t length = mica__utf8_next(bytes + at, &point);
+        const size_t length = mica__letter_next(bytes + at, &point);
         items[n] = mica__jinja_part(text, at, length);
         items[n++].markup = false;
         at += length;
@@ -298,7 +298,7 @@ static mica_status item_at(const jinja_value *object, int64_t index, jinja_value
         const size_t at = mica__jinja_point_offset(object, index);
         uint32_t point;
         *out =
-            mica__jinja_part(object, at, mica__utf8_next(mica__jinja_chars(object) + at, &point));
+            mica__jinja_part(object, at, mica__letter_next(mica__jinja_chars(object) + at, &point));
     } else {
         *out = object->list->items[index];
     }

@@ -37,7 +37,7 @@ static mica_status put_title_word(jinja_run *run, jinja_bytes *to, const jinja_v
     uint32_t point;
     if (from == end)
         return MICA_OK;
-    const size_t n = mica__utf8_next(mica__jinja_chars(text) + from, &point);
+    const size_t n = mica__letter_next(mica__jinja_chars(text) + from, &point);
     jinja_value first = mica__jinja_part(text, from, n);
     jinja_value rest = mica__jinja_part(text, from + n, end - from - n);
     MICA_TRY(mica__jinja_recase(run, &first, CASING_UPPER, &first));
@@ -66,7 +66,7 @@ static mica_status filter_title(jinja_run *run, const jinja_value *self, const j
         return run->heap.status;
     while (at < text.text.length) {
         uint32_t point;
-        const size_t n = mica__utf8_next(mica__jinja_chars(&text) + at, &point);
+        const size_t n = mica__letter_next(mica__jinja_chars(&text) + at, &point);
         if (starts_word(point) != between) {
             MICA_TRY(put_title_word(run, made, &text, from, at));
             from = at;
@@ -277,7 +277,7 @@ static mica_status filter_wordcount(jinja_run *run, const jinja_value *self,
     MICA_TRY(mica__jinja_charge(&run->heap, (int64_t)text.text.length / 16));
     for (size_t at = 0; at < text.text.length;) {
         uint32_t point;
-        at += mica__utf8_next(mica__jinja_chars(&text) + at, &point);
+        at += mica__letter_next(mica__jinja_chars(&text) + at, &point);
         const letter_class class = mica__letter_class(point);
         const bool word =
             class.alpha || class.decimal || class.digit || class.numeric || point == '_';

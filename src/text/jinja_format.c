@@ -217,7 +217,7 @@ static mica_status put_character(jinja_run *run, jinja_bytes *to, const spec *s,
     jinja_value text;
     if (point < 0 || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
         MICA_FAIL(MICA_E_ARGUMENT, "%lld is no character", (long long)point);
-    MICA_TRY(mica__jinja_string(&run->heap, bytes, mica__utf8_put(bytes, (uint32_t)point), false,
+    MICA_TRY(mica__jinja_string(&run->heap, bytes, mica__letter_put(bytes, (uint32_t)point), false,
                                 &text));
     return put_padded(run, to, s, &text);
 }
@@ -442,7 +442,7 @@ static mica_status parse_spec(jinja_run *run, const jinja_value *text, spec *s)
     size_t at = 0;
     uint32_t point;
     *s = (spec){.precision = -1};
-    const size_t first = end ? mica__utf8_next(bytes, &point) : 0;
+    const size_t first = end ? mica__letter_next(bytes, &point) : 0;
     if (first && first < end && is_align(bytes[first])) {
         s->fill = mica__jinja_part(text, 0, first);
         s->align = bytes[first];

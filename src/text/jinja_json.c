@@ -173,7 +173,7 @@ static mica_status put_string(writer *w, const jinja_value *text)
     while (at < text->text.length) {
         uint32_t point;
         char escape[16];
-        const size_t n = mica__utf8_next(bytes + at, &point);
+        const size_t n = mica__letter_next(bytes + at, &point);
         const int escaped = escape_point(point, w->style->ascii, escape);
         if (escaped) {
             MICA_TRY(mica__jinja_put_part(w->heap, w->to, text, from, at - from));

@@ -10,6 +10,7 @@
 
 #include "io/json.h"
 #include "text/letter_case.h"
+#include "text/utf8.h"
 
 #define MAX_BRACKETS 200
 
@@ -77,12 +78,13 @@ const char *mica__jinja_token_name(jinja_token_kind kind)
 mica_status mica__jinja_source(jinja_heap *heap, const char *name, const char *source, size_t n,
                                jinja_source *made)
 {
-    size_t bad, length = 0;
+    int64_t bad;
+    size_t length = 0;
     *made = (jinja_source){.name = name};
     if (n >= UINT32_MAX)
         MICA_FAIL(MICA_E_BUDGET, "%s: %zu bytes are too many", name, n);
-    if (!mica__utf8_valid(source, n, &bad))
-        MICA_FAIL(MICA_E_FORMAT, "%s: not UTF-8 at byte %zu", name, bad);
+    if (!mica__utf8_valid(source, (int64_t)n, &bad))
+        MICA_FAIL(MICA_E_FORMAT, "%s: not UTF-8 at byte %lld", name, (long long)bad);
     made->text = mica__jinja_take(heap, n + 1, 1);
     if (!made->text)
         return heap->status;
@@ -166,7 +168,7 @@ static size_t skip_space(const lexer *l, size_t at)
 {
     while (at < l->end) {
         uint32_t point;
-        const size_t n = mica__utf8_next(l->text + at, &point);
+        const size_t n = mica__letter_next(l->text + at, &point);
         if (!mica__letter_space(point))
             break;
         at += n;
@@ -178,8 +180,8 @@ static size_t strip_right(const lexer *l, size_t from, size_t to)
 {
     while (to > from) {
         uint32_t point;
-        const size_t n = mica__utf8_back(l->text + to);
-        mica__utf8_next(l->text + to - n, &point);
+        const size_t n = mica__letter_back(l->text + to);
+        mica__letter_next(l->text + to - n, &point);
         if (!mica__letter_space(point))
             break;
         to -= n;
@@ -259,7 +261,7 @@ static size_t unescape(const lexer *l, size_t *at, size_t end, char to[4])
         point = (uint32_t)(c - '0');
         for (int i = 0; i < 2 && *at < end && l->text[*at] >= '0' && l->text[*at] <= '7'; i++)
             point = point * 8 + (uint32_t)(l->text[(*at)++] - '0');
-        return mica__utf8_put(to, point);
+        return mica__letter_put(to, point);
     }
     const int digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
     if (!digits) /* not an escape: the backslash stays, and the character is read as any other */
@@ -279,7 +281,7 @@ static size_t unescape(const lexer *l, size_t *at, size_t end, char to[4])
     }
     if (point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
         return 0;
-    return mica__utf8_put(to, point);
+    return mica__letter_put(to, point);
 }
 
 static mica_status lex_string(lexer *l)
@@ -419,7 +421,7 @@ static size_t name_end(const lexer *l, size_t at)
 {
     while (at < l->end) {
         uint32_t point;
-        const size_t n = mica__utf8_next(l->text + at, &point);
+        const size_t n = mica__letter_next(l->text + at, &point);
         const bool ascii = point == '_' || (point >= '0' && point <= '9') ||
                            ((point | 0x20) >= 'a' && (point | 0x20) <= 'z');
         if (point < 0x80 ? !ascii : !mica__letter_class(point).alpha)

@@ -82,7 +82,7 @@ static mica_status put_string_repr(jinja_heap *heap, jinja_bytes *to, const jinj
     while (at < n) {
         uint32_t point;
         char escape[12];
-        const size_t length = mica__utf8_next(bytes + at, &point);
+        const size_t length = mica__letter_next(bytes + at, &point);
         const int escaped = repr_escape(point, quote, escape);
         if (escaped) {
             MICA_TRY(mica__jinja_put_part(heap, to, v, from, at - from));

@@ -216,14 +216,14 @@ jinja_value mica__jinja_strip(const jinja_value *text, const jinja_value *set, i
     size_t from = 0, to = text->text.length;
     uint32_t point;
     while (side <= 0 && from < to) {
-        const size_t n = mica__utf8_next(bytes + from, &point);
+        const size_t n = mica__letter_next(bytes + from, &point);
         if (!in_set(set, bytes + from, n, point))
             break;
         from += n;
     }
     while (side >= 0 && to > from) {
-        const size_t n = mica__utf8_back(bytes + to);
-        mica__utf8_next(bytes + to - n, &point);
+        const size_t n = mica__letter_back(bytes + to);
+        mica__letter_next(bytes + to - n, &point);
         if (!in_set(set, bytes + to - n, n, point))
             break;
         to -= n;
@@ -282,7 +282,7 @@ static mica_status split_words(jinja_run *run, const jinja_value *text, int64_t 
     size_t at = 0;
     uint32_t point;
     while (at < end) {
-        size_t n = mica__utf8_next(bytes + at, &point);
+        size_t n = mica__letter_next(bytes + at, &point);
         if (mica__letter_space(point)) {
             at += n;
             continue;
@@ -291,7 +291,7 @@ static mica_status split_words(jinja_run *run, const jinja_value *text, int64_t 
         if (list->n == most)
             return add_part(run, list, text, from, end);
         for (at += n; at < end; at += n) {
-            n = mica__utf8_next(bytes + at, &point);
+            n = mica__letter_next(bytes + at, &point);
             if (mica__letter_space(point))
                 break;
         }
@@ -315,8 +315,8 @@ static mica_status split_words_right(jinja_run *run, const jinja_value *text, in
         if (list->n == most)
             return add_part(run, list, text, 0, end);
         while (from > 0) {
-            const size_t n = mica__utf8_back(bytes + from);
-            mica__utf8_next(bytes + from - n, &point);
+            const size_t n = mica__letter_back(bytes + from);
+            mica__letter_next(bytes + from - n, &point);
             if (mica__letter_space(point))
                 break;
             from -= n;
@@ -420,7 +420,7 @@ mica_status mica__jinja_splitlines(jinja_run *run, const jinja_value *text, bool
     for (size_t from = 0, at = 0; at < end;) {
         uint32_t point;
         const size_t line = at;
-        at += mica__utf8_next(bytes + at, &point);
+        at += mica__letter_next(bytes + at, &point);
         if (!line_end(point)) {
             if (at == end)
                 MICA_TRY(add_part(run, list, text, from, end));
@@ -524,7 +524,7 @@ mica_status mica__jinja_replace(jinja_run *run, const jinja_value *text, const j
         if (at == end) /* nothing is replaced by `to` before every character and at the end */
             break;
         uint32_t point;
-        const size_t n = mica__utf8_next(mica__jinja_chars(text) + at, &point);
+        const size_t n = mica__letter_next(mica__jinja_chars(text) + at, &point);
         MICA_TRY(mica__jinja_put_part(&run->heap, made, text, at, n));
         at += n;
     }
@@ -595,8 +595,8 @@ static bool final_sigma(const jinja_value *text, size_t at, size_t n)
     uint32_t point;
     bool before = false;
     for (size_t i = at; i > 0 && !before;) {
-        i -= mica__utf8_back(bytes + i);
-        mica__utf8_next(bytes + i, &point);
+        i -= mica__letter_back(bytes + i);
+        mica__letter_next(bytes + i, &point);
         const letter_class class = mica__letter_class(point);
         before = !class.ignorable && class.cased;
         if (!class.ignorable)
@@ -605,7 +605,7 @@ static bool final_sigma(const jinja_value *text, size_t at, size_t n)
     if (!before)
         return false;
     for (size_t i = at + n; i < text->text.length;) {
-        i += mica__utf8_next(bytes + i, &point);
+        i += mica__letter_next(bytes + i, &point);
         const letter_class class = mica__letter_class(point);
         if (!class.ignorable)
             return !class.cased;
@@ -644,7 +644,7 @@ mica_status mica__jinja_recase(jinja_run *run, const jinja_value *text, jinja_ca
         uint32_t point, mapped[3];
         char to[12];
         size_t n_bytes = 0;
-        const size_t n = mica__utf8_next(bytes + at, &point);
+        const size_t n = mica__letter_next(bytes + at, &point);
         const letter_form form = form_of(casing, point, in_word, at == 0);
         int n_mapped = 1;
         if (form == LETTER_TO_LOWER && point == 0x3a3)
@@ -652,7 +652,7 @@ mica_status mica__jinja_recase(jinja_run *run, const jinja_value *text, jinja_ca
         else
             n_mapped = mica__letter_map(point, form, mapped);
         for (int i = 0; i < n_mapped; i++)
-            n_bytes += mica__utf8_put(to + n_bytes, mapped[i]);
+            n_bytes += mica__letter_put(to + n_bytes, mapped[i]);
         MICA_TRY(mica__jinja_put_as(&run->heap, made, to, n_bytes, text, at, n));
         if (casing == CASING_TITLE)
             in_word = mica__letter_class(point).cased;
@@ -781,7 +781,7 @@ static mica_status str_expandtabs(jinja_run *run, const jinja_value *self, const
         return run->heap.status;
     for (size_t at = 0; at < self->text.length;) {
         uint32_t point;
-        const size_t n = mica__utf8_next(bytes + at, &point);
+        const size_t n = mica__letter_next(bytes + at, &point);
         if (point == '\t') {
             const int64_t blanks = size > 0 ? size - column % size : 0;
             MICA_TRY(put_fill(run, made, NULL, blanks));
@@ -842,7 +842,7 @@ static mica_status all_are(jinja_run *run, const jinja_value *self, question q, 
     MICA_TRY(mica__jinja_charge(&run->heap, (int64_t)self->text.length / 16));
     for (size_t at = 0; at < self->text.length && result;) {
         uint32_t point;
-        at += mica__utf8_next(mica__jinja_chars(self) + at, &point);
+        at += mica__letter_next(mica__jinja_chars(self) + at, &point);
         result = answer(q, point);
     }
     *out = mica__jinja_bool(result);
@@ -872,7 +872,7 @@ static mica_status cased_as(jinja_run *run, const jinja_value *self, bool upper,
     MICA_TRY(mica__jinja_charge(&run->heap, (int64_t)self->text.length / 16));
     for (size_t at = 0; at < self->text.length && !other;) {
         uint32_t point;
-        at += mica__utf8_next(mica__jinja_chars(self) + at, &point);
+        at += mica__letter_next(mica__jinja_chars(self) + at, &point);
         const letter_class class = mica__letter_class(point);
         some = some || (upper ? class.upper : class.lower);
         other = class.title || (upper ? class.lower : class.upper);
@@ -903,7 +903,7 @@ static mica_status str_istitle(jinja_run *run, const jinja_value *self, const ji
     MICA_TRY(mica__jinja_charge(&run->heap, (int64_t)self->text.length / 16));
     for (size_t at = 0; at < self->text.length && good;) {
         uint32_t point;
-        at += mica__utf8_next(mica__jinja_chars(self) + at, &point);
+        at += mica__letter_next(mica__jinja_chars(self) + at, &point);
         const letter_class class = mica__letter_class(point);
         const bool large = class.upper || class.title;
         good = large ? !in_word : !class.lower || in_word;

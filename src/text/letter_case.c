@@ -81,29 +81,3 @@ bool mica__letter_space(uint32_t point)
            (point >= 0x2000 && point <= 0x200a) || point == 0x2028 || point == 0x2029 ||
            point == 0x202f || point == 0x205f || point == 0x3000;
 }
-
-bool mica__utf8_valid(const char *bytes, size_t n, size_t *bad)
-{
-    const unsigned char *u = (const unsigned char *)bytes;
-    for (size_t i = 0; i < n;) {
-        const unsigned char c = u[i];
-        const size_t length = c < 0x80   ? 1
-                              : c < 0xc2 ? 0
-                              : c < 0xe0 ? 2
-                              : c < 0xf0 ? 3
-                              : c < 0xf5 ? 4
-                                         : 0;
-        bool good = length > 0 && n - i >= length;
-        for (size_t k = 1; good && k < length; k++)
-            good = (u[i + k] & 0xc0) == 0x80;
-        if (good && length > 2)
-            good = !(c == 0xe0 && u[i + 1] < 0xa0) && !(c == 0xed && u[i + 1] > 0x9f) &&
-                   !(c == 0xf0 && u[i + 1] < 0x90) && !(c == 0xf4 && u[i + 1] > 0x8f);
-        if (!good) {
-            *bad = i;
-            return false;
-        }
-        i += length;
-    }
-    return true;
-}

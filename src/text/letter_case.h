@@ -26,7 +26,7 @@ int mica__letter_map(uint32_t point, letter_form form, uint32_t out[3]);
 bool mica__letter_space(uint32_t point);
 
 /* Decodes one code point of well-formed UTF-8 and returns its bytes. */
-static inline size_t mica__utf8_next(const char *p, uint32_t *point)
+static inline size_t mica__letter_next(const char *p, uint32_t *point)
 {
     const unsigned char *u = (const unsigned char *)p;
     if (u[0] < 0x80) {
@@ -47,7 +47,7 @@ static inline size_t mica__utf8_next(const char *p, uint32_t *point)
 }
 
 /* The start of the code point that ends before p. */
-static inline size_t mica__utf8_back(const char *p)
+static inline size_t mica__letter_back(const char *p)
 {
     size_t n = 1;
     while (((unsigned char)p[-(ptrdiff_t)n] & 0xc0) == 0x80)
@@ -56,7 +56,7 @@ static inline size_t mica__utf8_back(const char *p)
 }
 
 /* Encodes one code point into at most 4 bytes. */
-static inline size_t mica__utf8_put(char to[4], uint32_t point)
+static inline size_t mica__letter_put(char to[4], uint32_t point)
 {
     if (point < 0x80) {
         to[0] = (char)point;
@@ -79,8 +79,5 @@ static inline size_t mica__utf8_put(char to[4], uint32_t point)
     to[3] = (char)(0x80 | (point & 0x3f));
     return 4;
 }
-
-/* Whether bytes[0, n) is well-formed UTF-8 (RFC 3629); *bad is the first byte that is not. */
-bool mica__utf8_valid(const char *bytes, size_t n, size_t *bad);
 
 #endif

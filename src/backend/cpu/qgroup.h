@@ -19,6 +19,9 @@ typedef struct mica__qgroup {
 /* Group g (of w->group values) of a row. w->form must not be MICA__FORM_NONE. */
 void mica__qgroup_read(const mica__qweight *w, int64_t row, int64_t g, mica__qgroup *out);
 
+/* The scales alone of a super-block: d, m, scale, min. */
+void mica__qgroup_scales(mica__block_format format, const uint8_t *block, mica__qgroup *out);
+
 /* Values [k0, k0 + n) of a row of any format as f32, each rounded once; k0 a multiple of 256. */
 void mica__qgroup_dequantize(const mica__qweight *w, int64_t row, int64_t k0, int64_t n,
                              float *out);

@@ -115,7 +115,7 @@ static void read_32(mica__block_format format, const uint8_t *b, mica__qgroup *o
 
 /* --- GGUF, super-blocks of 256 --- */
 
-static void read_q2_k(const uint8_t *b, mica__qgroup *out)
+static void q2_k_scales(const uint8_t *b, mica__qgroup *out)
 {
     out->d = half_at(b + 80);
     out->m = half_at(b + 82);
@@ -123,11 +123,9 @@ static void read_q2_k(const uint8_t *b, mica__qgroup *out)
         out->scale[i] = b[i] & 15;
         out->min[i] = b[i] >> 4;
     }
-    for (int i = 0; i < 256; i++)
-        out->code[i] = b[16 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
 }
 
-static void read_q3_k(const uint8_t *b, mica__qgroup *out)
+static void q3_k_scales(const uint8_t *b, mica__qgroup *out)
 {
     const uint8_t *packed = b + 96;
     out->d = half_at(b + 108);
@@ -136,16 +134,14 @@ static void read_q3_k(const uint8_t *b, mica__qgroup *out)
         const int high = packed[8 + i % 4] >> (2 * (i / 4)) & 3;
         out->scale[i] = (int16_t)((low | high << 4) - 32);
     }
-    for (int i = 0; i < 256; i++) {
-        const int low = b[32 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
-        const int third = b[i % 32] >> (i / 32) & 1;
-        out->code[i] = (int16_t)((low | third << 2) - 4);
-    }
 }
 
-/* The 12 bytes of 6-bit scales and minima of Q4_K and Q5_K. */
-static void read_scales_mins(const uint8_t *b, mica__qgroup *out)
+/* Of Q4_K and Q5_K: 12 bytes of 6-bit scales and minima. */
+static void q4_k_scales(const uint8_t *b, mica__qgroup *out)
 {
+    out->d = half_at(b);
+    out->m = half_at(b + 2);
+    b += 4;
     for (int j = 0; j < 4; j++) {
         out->scale[j] = b[j] & 63;
         out->min[j] = b[j + 4] & 63;
@@ -154,50 +150,90 @@ static void read_scales_mins(const uint8_t *b, mica__qgroup *out)
     }
 }
 
-static void read_q4_k(const uint8_t *b, mica__qgroup *out)
-{
-    out->d = half_at(b);
-    out->m = half_at(b + 2);
-    read_scales_mins(b + 4, out);
-    for (int i = 0; i < 256; i++)
-        out->code[i] = b[16 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15;
-}
-
-static void read_q5_k(const uint8_t *b, mica__qgroup *out)
-{
-    out->d = half_at(b);
-    out->m = half_at(b + 2);
-    read_scales_mins(b + 4, out);
-    for (int i = 0; i < 256; i++) {
-        const int low = b[48 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15;
-        const int fifth = b[16 + i % 32] >> (i / 32) & 1;
-        out->code[i] = (int16_t)(low | fifth << 4);
-    }
-}
-
-static void read_q6_k(const uint8_t *b, mica__qgroup *out)
+static void q6_k_scales(const uint8_t *b, mica__qgroup *out)
 {
     out->d = half_at(b + 208);
     for (int i = 0; i < 16; i++)
         out->scale[i] = (int8_t)b[192 + i];
-    for (int i = 0; i < 256; i++) {
-        const int half = i / 128, part = i % 128 / 32, l = i % 32;
-        const int low = b[64 * half + 32 * (part % 2) + l] >> (part / 2 * 4) & 15;
-        const int high = b[128 + 32 * half + l] >> (2 * part) & 3;
-        out->code[i] = (int16_t)((low | high << 4) - 32);
-    }
 }
 
-static void read_iq4_xs(const uint8_t *b, mica__qgroup *out)
+static void iq4_xs_scales(const uint8_t *b, mica__qgroup *out)
 {
     const uint16_t high = mica__load_u16(b + 2);
     out->d = half_at(b);
     for (int j = 0; j < 8; j++) {
         const int low = b[4 + j / 2] >> (j % 2 * 4) & 15;
         out->scale[j] = (int16_t)((low | (high >> (2 * j) & 3) << 4) - 32);
-        nibbles(b + 8 + 16 * j, out->code + 32 * j);
     }
-    through_table(out->code, 256, mica__iq4_values);
+}
+
+void mica__qgroup_scales(mica__block_format format, const uint8_t *block, mica__qgroup *out)
+{
+    switch (format) {
+    case MICA__Q2_K:
+        q2_k_scales(block, out);
+        break;
+    case MICA__Q3_K:
+        q3_k_scales(block, out);
+        break;
+    case MICA__Q4_K:
+    case MICA__Q5_K:
+        q4_k_scales(block, out);
+        break;
+    case MICA__Q6_K:
+        q6_k_scales(block, out);
+        break;
+    default:
+        iq4_xs_scales(block, out);
+        break;
+    }
+}
+
+static void q2_k_codes(const uint8_t *b, int16_t *code)
+{
+    for (int i = 0; i < 256; i++)
+        code[i] = b[16 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+}
+
+static void q3_k_codes(const uint8_t *b, int16_t *code)
+{
+    for (int i = 0; i < 256; i++) {
+        const int low = b[32 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+        const int third = b[i % 32] >> (i / 32) & 1;
+        code[i] = (int16_t)((low | third << 2) - 4);
+    }
+}
+
+static void q4_k_codes(const uint8_t *b, int16_t *code)
+{
+    for (int i = 0; i < 256; i++)
+        code[i] = b[16 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15;
+}
+
+static void q5_k_codes(const uint8_t *b, int16_t *code)
+{
+    for (int i = 0; i < 256; i++) {
+        const int low = b[48 + i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15;
+        const int fifth = b[16 + i % 32] >> (i / 32) & 1;
+        code[i] = (int16_t)(low | fifth << 4);
+    }
+}
+
+static void q6_k_codes(const uint8_t *b, int16_t *code)
+{
+    for (int i = 0; i < 256; i++) {
+        const int half = i / 128, part = i % 128 / 32, l = i % 32;
+        const int low = b[64 * half + 32 * (part % 2) + l] >> (part / 2 * 4) & 15;
+        const int high = b[128 + 32 * half + l] >> (2 * part) & 3;
+        code[i] = (int16_t)((low | high << 4) - 32);
+    }
+}
+
+static void iq4_xs_codes(const uint8_t *b, int16_t *code)
+{
+    for (int j = 0; j < 8; j++)
+        nibbles(b + 8 + 16 * j, code + 32 * j);
+    through_table(code, 256, mica__iq4_values);
 }
 
 /* --- MLX --- */
@@ -228,37 +264,41 @@ static void read_mlx(const mica__qweight *w, int64_t row, int64_t g, mica__qgrou
     }
 }
 
+static void read_256(mica__block_format format, const uint8_t *b, mica__qgroup *out)
+{
+    mica__qgroup_scales(format, b, out);
+    switch (format) {
+    case MICA__Q2_K:
+        q2_k_codes(b, out->code);
+        break;
+    case MICA__Q3_K:
+        q3_k_codes(b, out->code);
+        break;
+    case MICA__Q4_K:
+        q4_k_codes(b, out->code);
+        break;
+    case MICA__Q5_K:
+        q5_k_codes(b, out->code);
+        break;
+    case MICA__Q6_K:
+        q6_k_codes(b, out->code);
+        break;
+    default:
+        iq4_xs_codes(b, out->code);
+        break;
+    }
+}
+
 void mica__qgroup_read(const mica__qweight *w, int64_t row, int64_t g, mica__qgroup *out)
 {
     const mica__block_info *facts = mica__block_info_of(w->format);
     const uint8_t *b = w->codes + row * w->codes_stride + g * facts->bytes;
-    switch (w->format) {
-    case MICA__Q2_K:
-        read_q2_k(b, out);
-        break;
-    case MICA__Q3_K:
-        read_q3_k(b, out);
-        break;
-    case MICA__Q4_K:
-        read_q4_k(b, out);
-        break;
-    case MICA__Q5_K:
-        read_q5_k(b, out);
-        break;
-    case MICA__Q6_K:
-        read_q6_k(b, out);
-        break;
-    case MICA__IQ4_XS:
-        read_iq4_xs(b, out);
-        break;
-    case MICA__MLX_AFFINE:
-    case MICA__MLX_MXFP4:
-        read_mlx(w, row, g, out);
-        break;
-    default:
+    if (facts->values == 256)
+        read_256(w->format, b, out);
+    else if (facts->values == 32)
         read_32(w->format, b, out);
-        break;
-    }
+    else
+        read_mlx(w, row, g, out);
 }
 
 /* --- dequantising --- */

@@ -1,0 +1,115 @@
+/* lanes_avx2.h - what qunpack_body.h and qtile_body.h ask of a level, in 256-bit vectors; included
+ * by the AVX2 and AVX-VNNI files, which add the dot products. SPDX-License-Identifier: MIT
+ */
+
+/* Rows i, i + 4 of one half of the panel as the two quarters of a vector. */
+static inline __attribute__((always_inline)) __m256i two_rows(const uint8_t *const *row, int i,
+                                                              int64_t at)
+{
+    const __m128i low = _mm_loadu_si128((const __m128i *)(row[i] + at));
+    const __m128i high = _mm_loadu_si128((const __m128i *)(row[i + 4] + at));
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+}
+
+static inline __attribute__((always_inline)) void lanes_16_bytes(const uint8_t *const row[16],
+                                                                 int64_t at, mica__v64 *out)
+{
+    for (int half = 0; half < 2; half++) {
+        const uint8_t *const *r = row + 8 * half;
+        const __m256i a = two_rows(r, 0, at), b = two_rows(r, 1, at);
+        const __m256i c = two_rows(r, 2, at), d = two_rows(r, 3, at);
+        const __m256i ab_low = _mm256_unpacklo_epi32(a, b), ab_high = _mm256_unpackhi_epi32(a, b);
+        const __m256i cd_low = _mm256_unpacklo_epi32(c, d), cd_high = _mm256_unpackhi_epi32(c, d);
+        __m256i *to = (__m256i *)out + half;
+        _mm256_store_si256(to, _mm256_unpacklo_epi64(ab_low, cd_low));
+        _mm256_store_si256(to + 2, _mm256_unpackhi_epi64(ab_low, cd_low));
+        _mm256_store_si256(to + 4, _mm256_unpacklo_epi64(ab_high, cd_high));
+        _mm256_store_si256(to + 6, _mm256_unpackhi_epi64(ab_high, cd_high));
+    }
+}
+
+static inline __attribute__((always_inline)) mica__v64 lanes_u32(const uint8_t *const row[16],
+                                                                 int64_t at)
+{
+    mica__v64 v;
+    for (int i = 0; i < 16; i++)
+        v[i] = mica__load_u32(row[i] + at);
+    return v;
+}
+
+static inline __attribute__((always_inline)) mica__v64 lanes_u16(const uint8_t *const row[16],
+                                                                 int64_t at)
+{
+    mica__v64 v;
+    for (int i = 0; i < 16; i++)
+        v[i] = mica__load_u16(row[i] + at);
+    return v;
+}
+
+static inline __attribute__((always_inline)) mica__v64f lanes_half(mica__v64 v)
+{
+    union {
+        mica__v64 v;
+        __m256i half[2];
+    } in = {.v = v};
+    union {
+        mica__v64f v;
+        __m256 half[2];
+    } out;
+    for (int i = 0; i < 2; i++) {
+        const __m256i packed = _mm256_packus_epi32(in.half[i], in.half[i]);
+        const __m128i halves =
+            _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)); /* quarters 0 and 2 */
+        out.half[i] = _mm256_cvtph_ps(halves);
+    }
+    return out.v;
+}
+
+static inline __attribute__((always_inline)) mica__v64 lookup(mica__v64 v, const uint8_t *table)
+{
+    const __m256i t = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table));
+    union {
+        mica__v64 v;
+        __m256i half[2];
+    } x = {.v = v};
+    x.half[0] = _mm256_shuffle_epi8(t, x.half[0]);
+    x.half[1] = _mm256_shuffle_epi8(t, x.half[1]);
+    return x.v;
+}
+
+static inline __attribute__((always_inline)) mica__v64 fifth_bits(mica__v64 v, int j)
+{
+    /* Byte j / 2 of each dword to its four bytes, then one bit of each. */
+    const __m256i place = _mm256_add_epi8(
+        _mm256_broadcastsi128_si256(_mm_set_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0)),
+        _mm256_set1_epi8((char)(j / 2)));
+    const __m256i bit = _mm256_set1_epi32(j % 2 ? (int)0x80402010u : 0x08040201);
+    union {
+        mica__v64 v;
+        __m256i half[2];
+    } x = {.v = v};
+    for (int i = 0; i < 2; i++) {
+        const __m256i bits = _mm256_and_si256(_mm256_shuffle_epi8(x.half[i], place), bit);
+        x.half[i] = _mm256_and_si256(_mm256_cmpeq_epi8(bits, bit), _mm256_set1_epi8(16));
+    }
+    return x.v;
+}
+
+#define VL           8
+#define MAX_ACTS     2
+#define WIDE_COLUMNS 0
+typedef __m256i vi;
+typedef __m256 vf;
+#define vi_load(p)      _mm256_load_si256((const __m256i *)(const void *)(p))
+#define vi_set1(i)      _mm256_set1_epi32(i)
+#define vi_add(a, b)    _mm256_add_epi32(a, b)
+#define vi_mul(a, b)    _mm256_mullo_epi32(a, b)
+#define vf_load(p)      _mm256_load_ps((const float *)(const void *)(p))
+#define vf_store(p, v)  _mm256_store_ps(p, v)
+#define vf_set1(f)      _mm256_set1_ps(f)
+#define vf_zero()       _mm256_setzero_ps()
+#define vf_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define vf_mul(a, b)    _mm256_mul_ps(a, b)
+#define vf_negative(a)  _mm256_xor_ps(a, _mm256_set1_ps(-0.0f))
+#define vf_of(i)        _mm256_cvtepi32_ps(i)
+#define vf_bits(i)      _mm256_castsi256_ps(i)

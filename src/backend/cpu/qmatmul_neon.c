@@ -1,0 +1,121 @@
+/* qmatmul_neon.c - products with rounded activations in 128-bit vectors with SDOT.
+ *
+ * Both sides of SDOT are signed: 8-bit codes have their top bit flipped, smaller ones fit as they
+ * are. SPDX-License-Identifier: MIT
+ */
+#include "backend/cpu/matmul_level.h"
+
+#if defined(__aarch64__)
+
+#include <arm_neon.h>
+#include <string.h>
+
+#include "backend/cpu/act8.h"
+#include "backend/cpu/qpanel.h"
+#include "base/bytes.h"
+
+#define WIDE_FLIP 0x80808080u
+
+static inline __attribute__((always_inline)) void lanes_16_bytes(const uint8_t *const row[16],
+                                                                 int64_t at, mica__v64 *out)
+{
+    for (int i = 0; i < 4; i++) {
+        const uint32x4_t a = vreinterpretq_u32_u8(vld1q_u8(row[4 * i] + at));
+        const uint32x4_t b = vreinterpretq_u32_u8(vld1q_u8(row[4 * i + 1] + at));
+        const uint32x4_t c = vreinterpretq_u32_u8(vld1q_u8(row[4 * i + 2] + at));
+        const uint32x4_t d = vreinterpretq_u32_u8(vld1q_u8(row[4 * i + 3] + at));
+        const uint64x2_t ab_even = vreinterpretq_u64_u32(vtrn1q_u32(a, b));
+        const uint64x2_t ab_odd = vreinterpretq_u64_u32(vtrn2q_u32(a, b));
+        const uint64x2_t cd_even = vreinterpretq_u64_u32(vtrn1q_u32(c, d));
+        const uint64x2_t cd_odd = vreinterpretq_u64_u32(vtrn2q_u32(c, d));
+        uint32_t *to = (uint32_t *)out + 4 * i;
+        vst1q_u32(to, vreinterpretq_u32_u64(vtrn1q_u64(ab_even, cd_even)));
+        vst1q_u32(to + 16, vreinterpretq_u32_u64(vtrn1q_u64(ab_odd, cd_odd)));
+        vst1q_u32(to + 32, vreinterpretq_u32_u64(vtrn2q_u64(ab_even, cd_even)));
+        vst1q_u32(to + 48, vreinterpretq_u32_u64(vtrn2q_u64(ab_odd, cd_odd)));
+    }
+}
+
+static inline __attribute__((always_inline)) mica__v64 lanes_u32(const uint8_t *const row[16],
+                                                                 int64_t at)
+{
+    mica__v64 v;
+    for (int i = 0; i < 16; i++)
+        v[i] = mica__load_u32(row[i] + at);
+    return v;
+}
+
+static inline __attribute__((always_inline)) mica__v64 lanes_u16(const uint8_t *const row[16],
+                                                                 int64_t at)
+{
+    mica__v64 v;
+    for (int i = 0; i < 16; i++)
+        v[i] = mica__load_u16(row[i] + at);
+    return v;
+}
+
+static inline __attribute__((always_inline)) mica__v64f lanes_half(mica__v64 v)
+{
+    uint32_t bits[16];
+    float value[16];
+    mica__v64f out;
+    memcpy(bits, &v, sizeof bits);
+    for (int i = 0; i < 16; i += 4)
+        vst1q_f32(value + i, vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32(vld1q_u32(bits + i)))));
+    memcpy(&out, value, sizeof out);
+    return out;
+}
+
+static inline __attribute__((always_inline)) mica__v64 lookup(mica__v64 v, const uint8_t *table)
+{
+    const uint8x16_t t = vld1q_u8(table);
+    uint8_t bytes[64];
+    memcpy(bytes, &v, sizeof bytes);
+    for (int i = 0; i < 64; i += 16)
+        vst1q_u8(bytes + i, vqtbl1q_u8(t, vld1q_u8(bytes + i)));
+    memcpy(&v, bytes, sizeof bytes);
+    return v;
+}
+
+static inline __attribute__((always_inline)) mica__v64 fifth_bits(mica__v64 v, int j)
+{
+    const mica__v64 bits = v >> (4 * j);
+    return (bits << 4 & 0x10u) | (bits << 11 & 0x1000u) | (bits << 18 & 0x100000u) |
+           (bits << 25 & 0x10000000u);
+}
+
+#define VL           4
+#define MAX_ACTS     2
+#define WIDE_COLUMNS 0
+typedef int32x4_t vi;
+typedef float32x4_t vf;
+#define vi_load(p)             vld1q_s32((const int32_t *)(const void *)(p))
+#define vi_set1(i)             vdupq_n_s32(i)
+#define vi_add(a, b)           vaddq_s32(a, b)
+#define vi_mul(a, b)           vmulq_s32(a, b)
+#define vf_load(p)             vld1q_f32((const float *)(const void *)(p))
+#define vf_store(p, v)         vst1q_f32(p, v)
+#define vf_set1(f)             vdupq_n_f32(f)
+#define vf_zero()              vdupq_n_f32(0)
+#define vf_fma(a, b, c)        vfmaq_f32(c, a, b)
+#define vf_mul(a, b)           vmulq_f32(a, b)
+#define vf_negative(a)         vnegq_f32(a)
+#define vf_of(i)               vcvtq_f32_s32(i)
+#define vf_bits(i)             vreinterpretq_f32_s32(i)
+#define vi_dot(acc, w, a)      vdotq_s32(acc, vreinterpretq_s8_s32(w), vreinterpretq_s8_s32(a))
+#define vi_dot_wide(acc, w, a) vi_dot(acc, w, a)
+
+static inline __attribute__((always_inline)) vi vi_dot_pairs(vi acc, vi a, vi b)
+{
+    const int16x8_t x = vreinterpretq_s16_s32(a), y = vreinterpretq_s16_s32(b);
+    const int32x4_t low = vmull_s16(vget_low_s16(x), vget_low_s16(y));
+    return vaddq_s32(acc, vpaddq_s32(low, vmull_high_s16(x, y)));
+}
+
+#include "backend/cpu/qunpack_body.h"
+
+#include "backend/cpu/qtile_body.h"
+
+const mica__i8_level mica__i8_neon = {strip_i8, strip_i8_scratch};
+
+#endif

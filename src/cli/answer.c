@@ -27,6 +27,8 @@ static void show(cli_answer *answer, const char *bytes, size_t n, bool reasoning
         return;
     if (reasoning && answer->color)
         fputs(DIM, stdout);
+    if (reasoning && !answer->color && !answer->wrote)
+        fputs(OPEN_MARK, stdout);
     fwrite(bytes, 1, n, stdout);
     if (reasoning && answer->color)
         fputs(PLAIN, stdout);
@@ -94,8 +96,8 @@ static bool decide_inside(cli_answer *answer)
     const size_t n = (size_t)(close - held->bytes);
     show(answer, held->bytes, n, true);
     drop(held, n + strlen(CLOSE_MARK));
-    if (answer->show && n && !answer->last_was_newline)
-        putchar('\n');
+    if (answer->show && answer->wrote)
+        fputs(answer->color ? answer->last_was_newline ? "" : "\n" : CLOSE_MARK "\n\n", stdout);
     answer->state = THINKING_AFTER;
     return true;
 }

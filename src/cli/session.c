@@ -93,7 +93,7 @@ int session_open_tokenizer(cli_session *session, bool required)
     return add_own_end_tokens(session);
 }
 
-int session_add_end_token(cli_session *session, const char *text)
+static int add_named_end(cli_session *session, const char *text)
 {
     int64_t id;
     if (mica_integer_parse(text, strlen(text), &id)) {
@@ -110,6 +110,16 @@ int session_add_end_token(cli_session *session, const char *text)
     if (found < 0 || found >= session->facts.n_vocab)
         return fail_with(MICA_E_NOT_FOUND, "--extra-eos-token", "no single token is '%s'", text);
     return add_end_id(session, found);
+}
+
+int session_add_endings(cli_session *session, const ending_settings *settings)
+{
+    int exit_status = 0;
+    if (settings->stop.n && !session->tokenizer)
+        return fail_with(MICA_E_ARGUMENT, "--stop", "the model has no tokenizer");
+    for (int i = 0; i < settings->extra_eos_token.n && !exit_status; i++)
+        exit_status = add_named_end(session, settings->extra_eos_token.items[i]);
+    return exit_status;
 }
 
 /* --- engine ----------------------------------------------------------------------------------- */

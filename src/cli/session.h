@@ -29,8 +29,8 @@ int session_open_model(cli_session *session, const model_settings *settings);
 /* Opens the model's tokenizer. required false: a model without one is no failure. */
 int session_open_tokenizer(cli_session *session, bool required);
 
-/* Another token that ends an answer: an id or the text of one token. */
-int session_add_end_token(cli_session *session, const char *text);
+/* The tokens of --extra-eos-token; and --stop needs a tokenizer. Before the engine is opened. */
+int session_add_endings(cli_session *session, const ending_settings *settings);
 
 /* Makes the engine for that many sequences at once. With a tokenizer, texts come with its events.
  */

@@ -10,6 +10,9 @@
 #define ENGINE(field)   offsetof(engine_settings, field)
 #define SAMPLING(field) offsetof(sampling_settings, field)
 
+#define TEMPLATE(field) offsetof(template_settings, field)
+#define ENDING(field)   offsetof(ending_settings, field)
+
 #define ANY_COUNT 1e15
 
 const option_spec output_options[] = {
@@ -95,6 +98,28 @@ const option_spec sampling_options[] = {
      "Adds X to the logit of the token with this id. May be given several times."},
     {"seed", 's', OPTION_INTEGER, SAMPLING(seed), "N", "0", 0, 9e18,
      "Seed of the draws. The same seed gives the same text, whatever else runs beside it."},
+    {0}};
+
+const option_spec template_options[] = {
+    {"system-prompt", 0, OPTION_TEXT, TEMPLATE(system_prompt), "TEXT", NULL, 0, 0,
+     "The system message that the conversation begins with."},
+    {"chat-template", 0, OPTION_FILE, TEMPLATE(chat_template), "FILE", NULL, 0, 0,
+     "A Jinja template to use instead of the model's own."},
+    {"chat-template-config", 0, OPTION_TEXT, TEMPLATE(chat_template_config), "JSON", NULL, 0, 0,
+     "Variables for the template as a JSON object: '{\"enable_thinking\": false}'."},
+    {"ignore-chat-template", 0, OPTION_FLAG, TEMPLATE(ignore_chat_template), NULL, NULL, 0, 0,
+     "Continues the text as it is; special tokens spelled in it count as such."},
+    {0}};
+
+const option_spec ending_options[] = {
+    {"max-tokens", 'n', OPTION_INTEGER, ENDING(max_tokens), "N", "512", -1, ANY_COUNT,
+     "Tokens of an answer at most; -1: until the context is full."},
+    {"extra-eos-token", 0, OPTION_TEXTS, ENDING(extra_eos_token), "TOKEN", NULL, 0, 0,
+     "Another token that ends an answer: its id, or its text. May be given several times."},
+    {"ignore-eos", 0, OPTION_FLAG, ENDING(ignore_eos), NULL, NULL, 0, 0,
+     "Goes on after the tokens that end an answer."},
+    {"stop", 0, OPTION_TEXTS, ENDING(stop), "TEXT", NULL, 0, 0,
+     "Ends an answer before this text. May be given several times."},
     {0}};
 
 int settings_kv(const arguments *given, const engine_settings *settings, mica_kv_dtype *kv)

@@ -41,6 +41,18 @@ typedef struct sampling_settings {
     int64_t seed;
 } sampling_settings;
 
+typedef struct template_settings {
+    const char *system_prompt, *chat_template, *chat_template_config;
+    bool ignore_chat_template;
+} template_settings;
+
+typedef struct ending_settings {
+    int64_t max_tokens;
+    bool ignore_eos;
+    text_list extra_eos_token, stop;
+} ending_settings;
+
+extern const option_spec template_options[], ending_options[];
 extern const option_spec output_options[], model_options[], engine_options[], sampling_options[];
 
 /* A group of a command whose settings structure has a member of this name. */

@@ -168,6 +168,11 @@ int answer_take(cli_answer *answer, const mica_event *event)
 {
     if (event->kind == MICA_EVENT_TOKEN && !add_token(answer, event))
         return fail_memory();
+    if (event->kind == MICA_EVENT_TOKEN && answer->show_ids) {
+        char id[16];
+        snprintf(id, sizeof id, "%s%d", event->index ? " " : "", (int)event->token);
+        show(answer, id, strlen(id), false);
+    }
     if (event->kind == MICA_EVENT_FINISHED) {
         answer->finished = true;
         answer->reason = event->reason;

@@ -23,6 +23,7 @@
 typedef struct generate_settings {
     output_settings output;
     model_settings model;
+    compute_settings compute;
     engine_settings engine;
     sampling_settings sampling;
     template_settings template;
@@ -219,9 +220,9 @@ static int open_all(generation *run, const arguments *given)
 {
     const generate_settings *settings = run->settings;
     cli_session *session = &run->session;
-    int exit_status = session_start(session, &settings->model);
+    int exit_status = session_start(session, &settings->model, &settings->compute);
     if (!exit_status)
-        exit_status = session_open_model(session, &settings->model);
+        exit_status = session_open_model(session, &settings->compute);
     if (!exit_status)
         exit_status = session_open_tokenizer(session, settings->prompt.tokens == NULL);
     if (!exit_status)
@@ -248,6 +249,7 @@ static int make_answers(generation *run)
     for (int64_t i = 0; i < run->batch.ids.n; i++) {
         run->answers[i].keep_logprobs = run->settings->prompt.logprobs >= 0;
         run->answers[i].show = show;
+        run->answers[i].show_ids = !run->session.tokenizer;
         run->answers[i].state = run->batch.states[i];
         run->answers[i].color = show && isatty(STDOUT_FILENO);
     }
@@ -293,6 +295,7 @@ static const option_group groups[] = {
     SHARED_GROUP("End of the answer", ending, generate_settings),
     SHARED_GROUP("Sampling", sampling, generate_settings),
     SHARED_GROUP("Model", model, generate_settings),
+    SHARED_GROUP("Computing", compute, generate_settings),
     SHARED_GROUP("Keys and values", engine, generate_settings),
     SHARED_GROUP("Output", output, generate_settings),
 };

@@ -17,31 +17,38 @@ static float load_half(const uint8_t *at)
     return mica__f16_to_f32(mica__load_u16(at));
 }
 
-/* --- plain elements: one value a block --- */
+/* --- plain elements --- */
 
-static void decode_f32(const uint8_t *b, float *out)
+/* Double to float, defined outside the range too. */
+static float narrow(double v)
 {
-    *out = mica__load_f32(b);
+    if (fabs(v) >= 0x1.ffffffp127) /* half a unit beyond the largest float */
+        return v > 0 ? INFINITY : -INFINITY;
+    return (float)v;
 }
 
-static void decode_f16(const uint8_t *b, float *out)
+/* Whether the format is a plain one, with its k elements decoded. */
+static bool decode_plain(mica__block_format format, const uint8_t *b, int64_t k, float *out)
 {
-    *out = load_half(b);
-}
-
-static void decode_bf16(const uint8_t *b, float *out)
-{
-    *out = mica__bf16_to_f32(mica__load_u16(b));
-}
-
-/* Double to float with the conversion defined outside the range too. */
-static void decode_f64(const uint8_t *b, float *out)
-{
-    const double v = mica__load_f64(b);
-    if (v >= 0x1.ffffffp127 || v <= -0x1.ffffffp127) /* half a unit beyond the largest float */
-        *out = v > 0 ? INFINITY : -INFINITY;
-    else
-        *out = (float)v;
+    switch ((int)format) {
+    case MICA__F32:
+        memcpy(out, b, (size_t)k * sizeof *out);
+        return true;
+    case MICA__F16:
+        for (int64_t i = 0; i < k; i++)
+            out[i] = load_half(b + 2 * i);
+        return true;
+    case MICA__BF16:
+        for (int64_t i = 0; i < k; i++)
+            out[i] = mica__bf16_to_f32(mica__load_u16(b + 2 * i));
+        return true;
+    case MICA__F64:
+        for (int64_t i = 0; i < k; i++)
+            out[i] = narrow(mica__load_f64(b + 8 * i));
+        return true;
+    default:
+        return false;
+    }
 }
 
 /* --- groups of 32 --- */
@@ -230,12 +237,11 @@ static void decode_iq4_xs(const uint8_t *b, float *out)
 typedef void (*block_decoder)(const uint8_t *block, float *out);
 
 static const block_decoder decoders[MICA__N_FORMATS] = {
-    [MICA__F32] = decode_f32,       [MICA__F16] = decode_f16,     [MICA__BF16] = decode_bf16,
-    [MICA__F64] = decode_f64,       [MICA__Q4_0] = decode_q4_0,   [MICA__Q4_1] = decode_q4_1,
-    [MICA__Q5_0] = decode_q5_0,     [MICA__Q5_1] = decode_q5_1,   [MICA__Q8_0] = decode_q8_0,
-    [MICA__Q2_K] = decode_q2_k,     [MICA__Q3_K] = decode_q3_k,   [MICA__Q4_K] = decode_q4_k,
-    [MICA__Q5_K] = decode_q5_k,     [MICA__Q6_K] = decode_q6_k,   [MICA__IQ4_NL] = decode_iq4_nl,
-    [MICA__IQ4_XS] = decode_iq4_xs, [MICA__MXFP4] = decode_mxfp4,
+    [MICA__Q4_0] = decode_q4_0,   [MICA__Q4_1] = decode_q4_1,     [MICA__Q5_0] = decode_q5_0,
+    [MICA__Q5_1] = decode_q5_1,   [MICA__Q8_0] = decode_q8_0,     [MICA__Q2_K] = decode_q2_k,
+    [MICA__Q3_K] = decode_q3_k,   [MICA__Q4_K] = decode_q4_k,     [MICA__Q5_K] = decode_q5_k,
+    [MICA__Q6_K] = decode_q6_k,   [MICA__IQ4_NL] = decode_iq4_nl, [MICA__IQ4_XS] = decode_iq4_xs,
+    [MICA__MXFP4] = decode_mxfp4,
 };
 
 static mica_status check_row(mica__block_format format, int64_t k)
@@ -251,12 +257,15 @@ mica_status mica__block_decode(mica__block_format format, const uint8_t *blocks,
                                float *out)
 {
     const mica__block_info *facts = mica__block_info_of(format);
-    if (!decoders[format])
+    const bool plain = facts->has_decoder && facts->values == 1;
+    if (!plain && !decoders[format])
         MICA_FAIL(MICA_E_UNSUPPORTED,
-                  "%s weights are not supported yet: convert the model to Q4_K, "
-                  "Q8_0 or another type that mica inspect lists as supported",
+                  "%s weights are not supported yet: use a file of the model in Q4_K, Q8_0 or "
+                  "another of the common types",
                   facts->name);
     MICA_TRY(check_row(format, k));
+    if (decode_plain(format, blocks, k, out))
+        return MICA_OK;
     for (int64_t i = 0; i < k / facts->values; i++)
         decoders[format](blocks + i * facts->bytes, out + i * facts->values);
     return MICA_OK;

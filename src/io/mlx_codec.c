@@ -178,20 +178,31 @@ static float float_scale(const mica__mlx_spec *spec, const uint8_t *scales, int6
     return spec->global_scale > 0.0f ? scale * (spec->global_scale / (E2M1_MAX * E4M3_MAX)) : scale;
 }
 
+static void decode_group(const mica__mlx_spec *spec, const uint8_t *codes, float scale, float bias,
+                         int64_t first, float *out)
+{
+    const int n = spec->group_size;
+    if (spec->format == MICA__MLX_AFFINE)
+        for (int i = 0; i < n; i++)
+            out[i] = fmaf((float)get_code(codes, spec->bits, first + i), scale, bias);
+    else if (spec->format == MICA__MLX_MXFP8)
+        for (int i = 0; i < n; i++)
+            out[i] = scale * mica__e4m3_to_f32(codes[first + i]);
+    else
+        for (int i = 0; i < n; i++)
+            out[i] = scale * e2m1_to_f32(get_code(codes, 4, first + i));
+}
+
 mica_status mica__mlx_decode(const mica__mlx_spec *spec, const uint8_t *codes,
                              const uint8_t *scales, const uint8_t *biases, int64_t k, float *out)
 {
     MICA_TRY(mica__mlx_check(spec, k));
-    for (int64_t i = 0; i < k; i++) {
-        const unsigned code = get_code(codes, spec->bits, i);
-        const int64_t g = i / spec->group_size;
-        if (spec->format == MICA__MLX_AFFINE)
-            out[i] = fmaf((float)code, load_scale(spec->dtype, scales, g),
-                          load_scale(spec->dtype, biases, g));
-        else
-            out[i] = float_scale(spec, scales, g) * (spec->format == MICA__MLX_MXFP8
-                                                         ? mica__e4m3_to_f32((uint8_t)code)
-                                                         : e2m1_to_f32(code));
+    const bool affine = spec->format == MICA__MLX_AFFINE;
+    for (int64_t g = 0; g < k / spec->group_size; g++) {
+        const float scale =
+            affine ? load_scale(spec->dtype, scales, g) : float_scale(spec, scales, g);
+        const float bias = affine ? load_scale(spec->dtype, biases, g) : 0.0f;
+        decode_group(spec, codes, scale, bias, g * spec->group_size, out + g * spec->group_size);
     }
     return MICA_OK;
 }

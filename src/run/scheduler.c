@@ -18,6 +18,11 @@
 
 /* --- what a sequence needs -------------------------------------------------------------------- */
 
+/* How needs are counted. At the least, in bytes of blocks whose neighbours share their pages and
+ * with chunks of one token: what a sequence alone can do with. Or with all pages that a block may
+ * need for itself and chunks of full size: a promise that can be kept beside others. */
+typedef enum counting { COUNT_LEAST, COUNT_SURELY } counting;
+
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -28,51 +33,42 @@ static int64_t blocks_for(int64_t positions)
     return (positions + BLOCK - 1) / BLOCK;
 }
 
+static int64_t remaining(const mica__sequence *sequence)
+{
+    return sequence->n_tokens - sequence->computed;
+}
+
+static int64_t block_cost(const mica__scheduler *scheduler, int pool, counting how)
+{
+    const mica__kv_pool *blocks = &scheduler->store.pools[pool];
+    return how == COUNT_SURELY ? mica__kv_pool_worst_bytes(blocks) : blocks->spec.block_bytes;
+}
+
 /* The most blocks of a window pool that a sequence holds at once while it grows to `positions`:
  * what the first position of a chunk sees, up to 15 positions kept before that, and the chunk. */
-static int64_t window_blocks(const mica__scheduler *scheduler, const mica__pool_spec *spec,
-                             int64_t positions)
+static int64_t window_blocks(const mica__pool_spec *spec, int64_t positions, int64_t chunk)
 {
     const int64_t all = blocks_for(positions);
-    const int64_t chunk = least(scheduler->prefill_chunk, scheduler->step_tokens);
     if (spec->window >= positions)
         return all;
     return least(all, blocks_for(spec->window + chunk + BLOCK - 2) + 1);
 }
 
-/* What a block is counted as. Strict admission is a guarantee, so it counts the pages of a block
- * that shares none of them; otherwise its bytes will do, and pausing deals with the rest. */
-static int64_t block_cost(const mica__scheduler *scheduler, int pool)
-{
-    const mica__kv_pool *blocks = &scheduler->store.pools[pool];
-    return scheduler->admission == MICA_ADMISSION_STRICT ? mica__kv_pool_worst_bytes(blocks)
-                                                         : blocks->spec.block_bytes;
-}
-
-/* Bytes that sequences could take now: what is free or evictable. */
-static int64_t room_left(const mica__scheduler *scheduler)
-{
-    int64_t room = scheduler->store.budget.limit;
-    for (int pool = 0; pool < scheduler->store.n_pools; pool++) {
-        const mica__kv_pool *blocks = &scheduler->store.pools[pool];
-        room -= (blocks->n_live - blocks->n_evictable) * block_cost(scheduler, pool);
-    }
-    return room;
-}
-
 /* Bytes that growing to `positions` takes beyond `held` blocks. */
 static int64_t bytes_for(const mica__scheduler *scheduler, int64_t positions,
-                         const int64_t held[MICA__KV_MAX_POOLS])
+                         const int64_t held[MICA__KV_MAX_POOLS], counting how)
 {
+    const int64_t chunk = how == COUNT_SURELY ? scheduler->prefill_chunk : 1;
     int64_t bytes = 0;
     for (int pool = 0; pool < scheduler->store.n_pools; pool++) {
         const mica__pool_spec *spec = &scheduler->store.pools[pool].spec;
-        const int64_t blocks = spec->kind == MICA__POOL_STATE ? 1
-                               : spec->kind == MICA__POOL_WINDOW
-                                   ? window_blocks(scheduler, spec, positions)
-                                   : blocks_for(positions);
+        int64_t blocks = 1;
+        if (spec->kind == MICA__POOL_WINDOW)
+            blocks = window_blocks(spec, positions, chunk);
+        else if (spec->kind == MICA__POOL_FULL)
+            blocks = blocks_for(positions);
         if (blocks > held[pool])
-            bytes += (blocks - held[pool]) * block_cost(scheduler, pool);
+            bytes += (blocks - held[pool]) * block_cost(scheduler, pool, how);
     }
     return bytes;
 }
@@ -82,12 +78,12 @@ mica_status mica__scheduler_check_fit(const mica__scheduler *scheduler, int64_t 
 {
     static const int64_t nothing[MICA__KV_MAX_POOLS];
     const int64_t limit = scheduler->store.budget.limit;
-    const int64_t prompt = bytes_for(scheduler, n_prompt, nothing);
+    const int64_t prompt = bytes_for(scheduler, n_prompt, nothing, COUNT_LEAST);
     if (prompt > limit)
         MICA_FAIL(MICA_E_MEMORY,
                   "a prompt of %lld tokens needs %lld bytes of KV, the whole KV budget is %lld",
                   (long long)n_prompt, (long long)prompt, (long long)limit);
-    const int64_t all = bytes_for(scheduler, most_positions, nothing);
+    const int64_t all = bytes_for(scheduler, most_positions, nothing, COUNT_SURELY);
     if (scheduler->admission == MICA_ADMISSION_STRICT && all > limit)
         MICA_FAIL(MICA_E_MEMORY,
                   "fully grown to %lld tokens the request needs %lld bytes of KV, the whole KV "
@@ -96,28 +92,53 @@ mica_status mica__scheduler_check_fit(const mica__scheduler *scheduler, int64_t 
     return MICA_OK;
 }
 
-static int64_t positions_ahead(const mica__scheduler *scheduler, const mica__sequence *sequence)
+/* --- what there is ---------------------------------------------------------------------------- */
+
+/* Bytes that are free or evictable. */
+static int64_t room_left(const mica__scheduler *scheduler, counting how)
+{
+    int64_t room = scheduler->store.budget.limit;
+    for (int pool = 0; pool < scheduler->store.n_pools; pool++) {
+        const mica__kv_pool *blocks = &scheduler->store.pools[pool];
+        room -= (blocks->n_live - blocks->n_evictable) * block_cost(scheduler, pool, how);
+    }
+    return room;
+}
+
+static int64_t positions_ahead(const mica__scheduler *scheduler, const mica__sequence *sequence,
+                               int64_t more)
 {
     const int64_t most = mica__sequence_most_positions(sequence);
     if (scheduler->admission == MICA_ADMISSION_STRICT)
         return most;
-    return least(most, sequence->n_tokens + MICA__ADMISSION_AHEAD);
+    return least(most, sequence->n_tokens + MICA__ADMISSION_AHEAD + more);
 }
 
-/* Bytes that running sequences will take before long: for a newcomer what they were promised, for
- * one that was paused before all that their next tokens need, so that it is not paused again at
- * once. */
-static int64_t outstanding(const mica__scheduler *scheduler, bool for_resume)
+/* Bytes that running sequences were promised and have not taken; at least those of their next
+ * tokens with `ahead` >= 0, and as many more. */
+static int64_t outstanding(const mica__scheduler *scheduler, int64_t ahead, counting how)
 {
     int64_t bytes = 0;
     for (int64_t i = 0; i < scheduler->n_running; i++) {
         const mica__sequence *sequence = scheduler->running[i];
         int64_t positions = sequence->promised;
-        if (for_resume && positions < positions_ahead(scheduler, sequence))
-            positions = positions_ahead(scheduler, sequence);
-        bytes += bytes_for(scheduler, positions, sequence->held);
+        if (ahead >= 0 && positions < positions_ahead(scheduler, sequence, ahead))
+            positions = positions_ahead(scheduler, sequence, ahead);
+        bytes += bytes_for(scheduler, positions, sequence->held, how);
     }
     return bytes;
+}
+
+/* Steps until a sequence has computed its history again beside those that run. */
+static int64_t steps_to_catch_up(const mica__scheduler *scheduler, const mica__sequence *sequence)
+{
+    int64_t tokens = remaining(sequence);
+    for (int64_t i = 0; i < scheduler->n_running; i++)
+        tokens += remaining(scheduler->running[i]) - 1;
+    int64_t rate = least(scheduler->prefill_chunk, scheduler->step_tokens - scheduler->n_running);
+    if (rate < 1)
+        rate = 1;
+    return tokens / rate + 1;
 }
 
 /* --- lists ------------------------------------------------------------------------------------ */
@@ -185,22 +206,36 @@ static void pause_youngest(mica__scheduler *scheduler)
 
 /* --- admission -------------------------------------------------------------------------------- */
 
+/* Whether the budget has room for a sequence that grows to `positions`, with what others were
+ * promised. One that was paused waits until it can stay: until all that run can go on while it
+ * catches up, and a while longer. Alone, what does not fit on the second thought can be dealt with
+ * then. */
+static mica_status check_room(const mica__scheduler *scheduler, const mica__sequence *sequence,
+                              int64_t positions)
+{
+    const bool alone = scheduler->n_running == 0;
+    const counting how =
+        alone && scheduler->admission == MICA_ADMISSION_OPTIMISTIC ? COUNT_LEAST : COUNT_SURELY;
+    const int64_t ahead =
+        sequence->state == MICA__SEQUENCE_PAUSED ? steps_to_catch_up(scheduler, sequence) : -1;
+    const int64_t need = bytes_for(scheduler, positions, sequence->held, how);
+    const int64_t room = room_left(scheduler, how) - outstanding(scheduler, ahead, how);
+    if (need > room)
+        MICA_FAIL(MICA_E_MEMORY,
+                  "%lld tokens need %lld bytes of KV, the budget of %lld has room for %lld",
+                  (long long)positions, (long long)need, (long long)scheduler->store.budget.limit,
+                  (long long)room);
+    return MICA_OK;
+}
+
 /* Everything that the sequence needs up to `positions` beyond what it adopted. */
 static mica_status take_ahead(mica__scheduler *scheduler, mica__sequence *sequence,
                               int64_t positions)
 {
-    mica__kv_store *store = &scheduler->store;
-    const int64_t need = bytes_for(scheduler, positions, sequence->held);
-    const int64_t room =
-        room_left(scheduler) - outstanding(scheduler, sequence->state == MICA__SEQUENCE_PAUSED);
-    if (need > room)
-        MICA_FAIL(MICA_E_MEMORY,
-                  "%lld tokens need %lld bytes of KV, the budget of %lld has room for %lld",
-                  (long long)positions, (long long)need, (long long)store->budget.limit,
-                  (long long)room);
+    MICA_TRY(check_room(scheduler, sequence, positions));
     MICA_TRY(mica__sequence_reserve_token(sequence));
-    MICA_TRY(mica__sequence_take(sequence, store, MICA__POOL_STATE, positions));
-    return mica__sequence_take(sequence, store, MICA__POOL_FULL, positions);
+    MICA_TRY(mica__sequence_take(sequence, &scheduler->store, MICA__POOL_STATE, positions));
+    return mica__sequence_take(sequence, &scheduler->store, MICA__POOL_FULL, positions);
 }
 
 static mica_status try_to_start(mica__scheduler *scheduler, mica__sequence *sequence,
@@ -273,7 +308,7 @@ void mica__scheduler_admit(mica__scheduler *scheduler)
         mica__sequence *sequence = next_in_line(scheduler);
         if (!sequence)
             return;
-        if (start(scheduler, sequence, positions_ahead(scheduler, sequence)) == MICA_OK)
+        if (start(scheduler, sequence, positions_ahead(scheduler, sequence, 0)) == MICA_OK)
             continue;
         if (scheduler->n_running > 0)
             return;
@@ -285,11 +320,6 @@ void mica__scheduler_admit(mica__scheduler *scheduler)
 }
 
 /* --- planning a step -------------------------------------------------------------------------- */
-
-static int64_t remaining(const mica__sequence *sequence)
-{
-    return sequence->n_tokens - sequence->computed;
-}
 
 bool mica__scheduler_wants_row(const mica__sequence *sequence, int64_t position)
 {

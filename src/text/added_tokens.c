@@ -75,8 +75,7 @@ static bool is_word(const char *text, int64_t n, int64_t at)
 
 static bool stands_alone(const char *text, int64_t n, int64_t from, int64_t to)
 {
-    return !(from > 0 && is_word(text, n, before(text, from))) &&
-           !(to < n && is_word(text, n, to));
+    return !(from > 0 && is_word(text, n, before(text, from))) && !(to < n && is_word(text, n, to));
 }
 
 static bool touches_plain(mica__added_rules *rules, int64_t from, int64_t to)
@@ -127,8 +126,7 @@ static void strip(const mica__added *item, const char *text, int64_t n, int64_t 
             break;
         *from = start;
     }
-    while (item->rstrip && *to < n &&
-           mica__is(mica__utf8_next(text, n, *to, &length), MICA__SPACE))
+    while (item->rstrip && *to < n && mica__is(mica__utf8_next(text, n, *to, &length), MICA__SPACE))
         *to += length;
 }
 

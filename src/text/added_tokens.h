@@ -28,12 +28,13 @@ typedef struct mica__added_set {
     int32_t *item_of; /* [n_nodes] index of the item whose text ends there, -1 none */
     int64_t n_nodes;
     int64_t max_nodes; /* besides the root */
-    bool starts[256]; /* first bytes of the texts */
+    bool starts[256];  /* first bytes of the texts */
 } mica__added_set;
 
 /* Puts an item with the text it is found by into the set. Room must have been made. */
 mica_status mica__added_set_init(mica__added_set *set, int64_t n_items, int64_t n_bytes);
-mica_status mica__added_set_put(mica__added_set *set, mica__added item, const char *text, int64_t n);
+mica_status mica__added_set_put(mica__added_set *set, mica__added item, const char *text,
+                                int64_t n);
 void mica__added_set_free(mica__added_set *set);
 
 /* Which matches count. */

@@ -103,15 +103,18 @@ static mica_status add_decomposed(piece *p, uint32_t c, bool compatible)
         MICA_TRY(add_mark(p, V_BASE + s % (V_COUNT * T_COUNT) / T_COUNT));
         return s % T_COUNT ? add_mark(p, T_BASE + s % T_COUNT) : MICA_OK;
     }
+    const uint32_t *pool = mica__unicode_compatible_pool;
     const mica__decomposition *row =
         compatible ? find_decomposition(mica__unicode_compatible, mica__unicode_n_compatible, c)
                    : NULL;
-    if (!row)
+    if (!row) {
+        pool = mica__unicode_canonical_pool;
         row = find_decomposition(mica__unicode_canonical, mica__unicode_n_canonical, c);
+    }
     if (!row)
         return add_mark(p, c);
     for (int i = 0; i < row->length; i++)
-        MICA_TRY(add_mark(p, mica__unicode_pool[row->at + i]));
+        MICA_TRY(add_mark(p, pool[row->at + i]));
     return MICA_OK;
 }
 

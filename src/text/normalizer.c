@@ -107,8 +107,8 @@ static mica_status run_step(const mica__normalizer_step *step, const char *text,
 }
 
 mica_status mica__normalizer_run(const mica__normalizer *normalizer, const char *text, int64_t n,
-                                 bool at_start, bool begins, mica__text buffers[2], const char **result,
-                                 int64_t *result_n)
+                                 bool at_start, bool begins, mica__text buffers[2],
+                                 const char **result, int64_t *result_n)
 {
     int which = 0;
     for (int i = 0; i < normalizer->n; i++) {

@@ -9,10 +9,10 @@
 #include "text/unicode.h"
 
 typedef enum mica__normalizer_kind {
-    MICA__NORMALIZER_FORM,       /* a Unicode normal form */
-    MICA__NORMALIZER_REPLACE,    /* every `from` becomes `to` */
-    MICA__NORMALIZER_PREPEND,    /* `to` goes before a text that is not empty */
-    MICA__NORMALIZER_COLLAPSE,   /* no spaces at the ends, runs of spaces become one */
+    MICA__NORMALIZER_FORM,         /* a Unicode normal form */
+    MICA__NORMALIZER_REPLACE,      /* every `from` becomes `to` */
+    MICA__NORMALIZER_PREPEND,      /* `to` goes before a text that is not empty */
+    MICA__NORMALIZER_COLLAPSE,     /* no spaces at the ends, runs of spaces become one */
     MICA__NORMALIZER_PREPEND_FIRST /* as PREPEND, where the whole input begins only */
 } mica__normalizer_kind;
 
@@ -35,11 +35,11 @@ mica_status mica__normalizer_add(mica__normalizer *normalizer, mica__normalizer_
                                  const char *from, int64_t from_n, const char *to, int64_t to_n);
 
 /* Runs the steps over text[0, n). at_start: the text is where the whole input begins; begins: it is
- * not a part that continues another one (nothing is put before those). *result is text itself where nothing changes, else one of the two
- * buffers (both .kind TEXT). */
+ * not a part that continues another one (nothing is put before those). *result is text itself where
+ * nothing changes, else one of the two buffers (both .kind TEXT). */
 mica_status mica__normalizer_run(const mica__normalizer *normalizer, const char *text, int64_t n,
-                                 bool at_start, bool begins, mica__text buffers[2], const char **result,
-                                 int64_t *result_n);
+                                 bool at_start, bool begins, mica__text buffers[2],
+                                 const char **result, int64_t *result_n);
 
 void mica__normalizer_free(mica__normalizer *normalizer);
 

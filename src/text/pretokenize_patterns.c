@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "text/pattern_texts.h"
 #include "text/unicode.h"
 
 /* Character and its categories at a position; `next` is where the following one starts. */
@@ -371,20 +372,26 @@ static int match_run(const void *pattern, const char *text, int64_t n, int64_t a
     return 0;
 }
 
-/* \s+$ */
+/* \s+$, where $ is before a line end or at the end of the text: from a run of white space it takes
+ * all when the text ends there, else what stands before its last line end. */
 static int match_trailing_white(const void *pattern, const char *text, int64_t n, int64_t at,
                                 int64_t *from, int64_t *to)
 {
     (void)pattern;
     while (at < n) {
-        const peek p = look(text, n, at);
-        const int64_t end = run_end(text, n, at, MICA__SPACE);
-        if (end == n) {
-            *from = at;
-            *to = n;
-            return 1;
+        int64_t end = at, last_line_end = at;
+        peek p = look(text, n, at);
+        const int64_t next = p.next;
+        for (; p.is & MICA__SPACE; p = look(text, n, end)) {
+            if (p.c == '\n')
+                last_line_end = end;
+            end = p.next;
         }
-        at = end > p.next ? end : p.next;
+        *from = at;
+        *to = end == n ? n : last_line_end;
+        if (*to > at && end > at)
+            return 1;
+        at = end > next ? end : next;
     }
     return 0;
 }
@@ -469,102 +476,100 @@ mica__matcher mica__whitespace_pattern(void)
 
 /* --- expressions and their splitters --- */
 
-#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define WORD         "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+"
-#define PUNCTUATION  " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
-#define WHITE        "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define UPPERS       "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LOWERS       "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define CASED(end)                                                                                 \
-    "[^\\r\\n\\p{L}\\p{N}]?" UPPERS "*" LOWERS "+" end "|[^\\r\\n\\p{L}\\p{N}]?" UPPERS "+" LOWERS \
-    "*" end
-#define SLASHED    " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*"
-#define GPT2_WORDS "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)"
+const char mica__deepseek_letters[] =
+    "\\s?[A-Za-z\302\265\303\200-\303\226\303\230-\303\266\303\270-\306\272\306\274-\306\277\307"
+    "\204-\312\223\312\225-\312\257\315\260-\315\263\315\266\315\267\315\273-\315\275\315\277\316"
+    "\206\316\210-\316\212\316\214\316\216-\316\241\316\243-\317\265\317\267-\322\201\322\212-"
+    "\324\257\324\261-\325\226\341\202\240-\341\203\205\341\216\240-\341\217\265\341\217\270-\341"
+    "\217\275\341\262\220-\341\262\272\341\262\275-\341\262\277\341\264\200-\341\264\253\341\265"
+    "\253-\341\265\267\341\265\271-\341\266\232\341\270\200-\341\274\225\341\274\230-\341\274\235"
+    "\341\274\240-\341\275\205\341\275\210-\341\275\215\341\275\220-\341\275\227\341\275\231\341"
+    "\275\233\341\275\235\341\275\237-\341\275\275\341\276\200-\341\276\264\341\276\266-\341\276"
+    "\274\341\276\276\341\277\202-\341\277\204\341\277\206-\341\277\214\341\277\220-\341\277\223"
+    "\341\277\226-\341\277\233\341\277\240-\341\277\254\341\277\262-\341\277\264\341\277\266-\341"
+    "\277\274\342\204\202\342\204\207\342\204\212-\342\204\223\342\204\225\342\204\231-\342\204"
+    "\235\342\204\244\342\204\246\342\204\250\342\204\252-\342\204\255\342\204\257-\342\204\264"
+    "\342\204\271\342\204\274-\342\204\277\342\205\205-\342\205\211\342\205\216\342\206\203\342"
+    "\206\204\342\260\200-\342\261\273\342\261\276-\342\263\244\342\263\253-\342\263\256\342\263"
+    "\262\342\263\263\352\231\200-\352\231\255\352\232\200-\352\232\233\352\234\242-\352\235\257"
+    "\352\235\261-\352\236\207\352\236\213-\352\236\216\352\255\260-\352\256\277\357\254\200-\357"
+    "\254\206\357\254\223-\357\254\227\357\274\241-\357\274\272\357\275\201-\357\275\232\360\220"
+    "\220\200-\360\220\221\217\360\220\222\260-\360\220\223\223\360\220\223\230-\360\220\223\273"
+    "\360\220\262\200-\360\220\262\262\360\220\263\200-\360\220\263\262\360\221\242\240-\360\221"
+    "\243\237\360\236\244\200-\360\236\245\203]+";
+const char mica__deepseek_marks[] =
+    "\\s?[!-/:-~\357\274\201-\357\274\217\357\274\232-\357\275\236\342\200\230-\342\200\237\343"
+    "\200\200-\343\200\202]+";
 
 static const struct {
     const char *regex;
     mica__match match;
     const void *pattern;
 } known[] = {
-    {GPT2_WORDS "|\\s+", match_gpt2, NULL},
-    {GPT2_WORDS, match_gpt2, NULL}, /* a white character left over is a piece of its own too */
+    {MICA__RE_GPT2, match_gpt2, NULL},
+    /* A white character left over is a piece of its own too. */
+    {MICA__RE_GPT2_WORDS, match_gpt2, NULL},
     {"'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", match_gpt2,
      NULL},
-    {CONTRACTIONS "|" WORD "|\\p{N}{1,3}|" PUNCTUATION "|" WHITE, match_family, &llama3},
-    {CONTRACTIONS "|" WORD "|\\p{N}|" PUNCTUATION "|" WHITE, match_family, &qwen2},
-    {CONTRACTIONS "|" WORD "|\\p{N}+|" PUNCTUATION "|" WHITE, match_family, &any_digits},
-    {WORD "|\\p{N}|" PUNCTUATION "|" WHITE, match_family, &plain_qwen2},
-    {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| "
-                  "?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" WHITE,
-     match_family, &qwen35},
-    {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| "
-     "?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
-     match_family, &qwen2},
-    {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}| "
-     "?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
-     match_family, &llama3},
-    {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| "
-                  "?[^\\s\\p{L}\\p{N}\\r\\n]+|" WHITE,
-     match_family, &seed_coder},
-    {CASED(CONTRACTIONS "?") "|\\p{N}{1,3}|" SLASHED "|" WHITE, match_family, &o200k},
-    {CASED("") "|\\p{N}|" SLASHED "|" WHITE, match_family, &tekken},
-    {"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{"
-     "M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|" WHITE,
-     match_deepseek_v3, NULL},
-    {"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{"
-     "M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
-     match_deepseek_v3, NULL},
+    {MICA__RE_LLAMA3, match_family, &llama3},
+    {MICA__RE_QWEN2, match_family, &qwen2},
+    {MICA__RE_ANY_DIGIT, match_family, &any_digits},
+    {MICA__RE_UFAKZEKA, match_family, &plain_qwen2},
+    {MICA__RE_QWEN35, match_family, &qwen35},
+    {MICA__RE_BAILING, match_family, &qwen2},
+    {MICA__RE_SEED_CODER, match_family, &seed_coder},
+    {MICA__RE_O200K, match_family, &o200k},
+    {MICA__RE_TEKKEN, match_family, &tekken},
+    {MICA__RE_DEEPSEEK3, match_deepseek_v3, NULL},
     {"\\p{N}", match_run, &one_number},
     {"\\p{N}{1,3}", match_run, &three_numbers},
     {"\\p{N}+", match_run, &numbers},
     {"[0-9][0-9][0-9]", match_run, &three_digits},
-    {"[\r\n]", match_run, &one_newline},
     {"[\\r\\n]", match_run, &one_newline},
     {"\\s?\\p{L}+", match_run, &white_letters},
     {"\\s?\\p{P}+", match_run, &white_punctuation},
     {"\\s+$", match_trailing_white, NULL},
-    {"[\344\270\200-\351\276\245\340\240\200-\344\270\200\352\260\200-\355\237\277]+", match_run,
-     &east_asian_run},
-    {"[\344\270\200-\351\276\245\343\201\200-\343\202\237\343\202\240-\343\203\277]+", match_run,
-     &kana_and_han_run},
-    {"\\s?[!-/:-~\357\274\201-\357\274\217\357\274\232-\357\275\236\342\200\230-\342\200\237\343"
-     "\200\200-\343\200\202]+",
-     match_run, &deepseek_mark_run},
-    {"\\s?[A-Za-z\302\265\303\200-\303\226\303\230-\303\266\303\270-\306\272\306\274-\306\277\307"
-     "\204-\312\223\312\225-\312\257\315\260-\315\263\315\266\315\267\315\273-\315\275\315\277\316"
-     "\206\316\210-\316\212\316\214\316\216-\316\241\316\243-\317\265\317\267-\322\201\322\212-"
-     "\324\257\324\261-\325\226\341\202\240-\341\203\205\341\216\240-\341\217\265\341\217\270-\341"
-     "\217\275\341\262\220-\341\262\272\341\262\275-\341\262\277\341\264\200-\341\264\253\341\265"
-     "\253-\341\265\267\341\265\271-\341\266\232\341\270\200-\341\274\225\341\274\230-\341\274\235"
-     "\341\274\240-\341\275\205\341\275\210-\341\275\215\341\275\220-\341\275\227\341\275\231\341"
-     "\275\233\341\275\235\341\275\237-\341\275\275\341\276\200-\341\276\264\341\276\266-\341\276"
-     "\274\341\276\276\341\277\202-\341\277\204\341\277\206-\341\277\214\341\277\220-\341\277\223"
-     "\341\277\226-\341\277\233\341\277\240-\341\277\254\341\277\262-\341\277\264\341\277\266-\341"
-     "\277\274\342\204\202\342\204\207\342\204\212-\342\204\223\342\204\225\342\204\231-\342\204"
-     "\235\342\204\244\342\204\246\342\204\250\342\204\252-\342\204\255\342\204\257-\342\204\264"
-     "\342\204\271\342\204\274-\342\204\277\342\205\205-\342\205\211\342\205\216\342\206\203\342"
-     "\206\204\342\260\200-\342\261\273\342\261\276-\342\263\244\342\263\253-\342\263\256\342\263"
-     "\262\342\263\263\352\231\200-\352\231\255\352\232\200-\352\232\233\352\234\242-\352\235\257"
-     "\352\235\261-\352\236\207\352\236\213-\352\236\216\352\255\260-\352\256\277\357\254\200-\357"
-     "\254\206\357\254\223-\357\254\227\357\274\241-\357\274\272\357\275\201-\357\275\232\360\220"
-     "\220\200-\360\220\221\217\360\220\222\260-\360\220\223\223\360\220\223\230-\360\220\223\273"
-     "\360\220\262\200-\360\220\262\262\360\220\263\200-\360\220\263\262\360\221\242\240-\360\221"
-     "\243\237\360\236\244\200-\360\236\245\203]+",
-     match_run, &deepseek_letter_run},
+    {MICA__RE_EAST, match_run, &east_asian_run},
+    {MICA__RE_CJK, match_run, &kana_and_han_run},
+    {mica__deepseek_marks, match_run, &deepseek_mark_run},
+    {mica__deepseek_letters, match_run, &deepseek_letter_run},
     {"[\\p{P}\\$\\+<=>\\^~\\|`]+", match_run, &falcon_run},
     {"[\\p{P}\\$\\+<=>\\^~\\|]+", match_run, &default_run},
-    {" ?[^(\\s|.,!?\342\200\246\343\200\202\357\274\214\343\200\201\340\245\244\333\224\330\214)]+",
-     match_run, &bloom_run},
-    {" ?[^(\\s|[.,!?\342\200\246\343\200\202\357\274\214\343\200\201\340\245\244\333\224\330\214])"
-     "]+",
-     match_run, &bloom_run},
+    {MICA__RE_BLOOM, match_run, &bloom_run},
     {"\\S+", match_run, &not_white},
 };
+
+/* Compares two expressions; a line end may be written as itself or as an escape. */
+static bool same_expression(const char *a, const char *b)
+{
+    for (;;) {
+        char x = *a, y = *b;
+        if (x == '\\' && (a[1] == 'r' || a[1] == 'n'))
+            x = *++a == 'r' ? '\r' : '\n';
+        else if (x == '\\' && y == '\\') {
+            if (*++a != *++b)
+                return false;
+            if (!*a)
+                return true;
+            a++;
+            b++;
+            continue;
+        }
+        if (y == '\\' && (b[1] == 'r' || b[1] == 'n'))
+            y = *++b == 'r' ? '\r' : '\n';
+        if (x != y)
+            return false;
+        if (!x)
+            return true;
+        a++;
+        b++;
+    }
+}
 
 bool mica__known_pattern(const char *regex, mica__matcher *matcher)
 {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(regex, known[i].regex) == 0) {
+        if (same_expression(regex, known[i].regex)) {
             *matcher = (mica__matcher){known[i].match, known[i].pattern, NULL, false};
             return true;
         }

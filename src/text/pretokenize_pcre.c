@@ -96,54 +96,87 @@ static mica_status compile(const char *regex, expression *e)
         MICA_FAIL(MICA_E_MEMORY, "no memory to compile the pre-tokenizer's pattern");
     PCRE2_UCHAR message[120] = "";
     pcre2_get_error_message(error, message, sizeof message);
-    MICA_FAIL(MICA_E_FORMAT, "the pre-tokenizer's pattern does not compile: %s at byte %zu of %.200s",
+    MICA_FAIL(MICA_E_FORMAT,
+              "the pre-tokenizer's pattern does not compile: %s at byte %zu of %.200s",
               (const char *)message, (size_t)at, regex);
 }
 
-/* Refuses what Oniguruma and PCRE2 read differently. */
-static mica_status vet(const char *regex)
+/* What Oniguruma means by these classes; PCRE2 means a little else by the same letters. */
+#define WHITE "\\p{Z}\\x{9}-\\x{d}\\x{85}"
+#define WORD  "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"
+
+/* Puts an escape sequence; *bad names one that would silently mean something else. */
+static void put_escape(char c, bool in_class, mica__text *out, const char **bad)
+{
+    const char *class = c == 's' || c == 'S' ? WHITE : c == 'w' || c == 'W' ? WORD : NULL;
+    if (c == 'h' || c == 'H') {
+        *bad = "\\h";
+    } else if (!class) {
+        mica__text_add_char(out, '\\');
+        mica__text_add_char(out, c);
+    } else if (in_class && (c == 'S' || c == 'W')) {
+        *bad = "\\S or \\W inside a class";
+    } else {
+        if (!in_class)
+            mica__text_add_string(out, c == 's' || c == 'w' ? "[" : "[^");
+        mica__text_add_string(out, class);
+        if (!in_class)
+            mica__text_add_char(out, ']');
+    }
+}
+
+/* Follows one character of the expression in and out of classes. */
+static void put_character(const char **at, bool *in_class, mica__text *out, const char **bad)
+{
+    const char *s = *at;
+    mica__text_add_char(out, *s);
+    if (*in_class && *s == '&' && s[1] == '&') {
+        *bad = "&& inside a class";
+    } else if (*in_class && *s == '[') {
+        *bad = "a class inside a class";
+    } else if (*in_class && *s == ']') {
+        *in_class = false;
+    } else if (!*in_class && *s == '[') {
+        *in_class = true;
+        if (s[1] == '^')
+            mica__text_add_char(out, *++s);
+        if (s[1] == ']')
+            mica__text_add_char(out, *++s);
+    } else if (!*in_class && strncmp(s, "(?m", 3) == 0) {
+        *bad = "(?m)";
+    }
+    *at = s;
+}
+
+/* Says the expression, which has Oniguruma's syntax, in PCRE2's; what would silently mean something
+ * else is refused. */
+static mica_status translate(const char *regex, mica__text *out)
 {
     bool in_class = false;
-    for (const char *s = regex; *s; s++) {
-        const char *bad = NULL;
-        if (*s == '\\' && s[1]) {
-            s++;
-            if (*s == 'h' || *s == 'H')
-                bad = "\\h";
-        } else if (in_class && *s == '&' && s[1] == '&') {
-            bad = "&& inside a class";
-        } else if (in_class && *s == '[' && s[1] != ':') {
-            bad = "a class inside a class";
-        } else if (in_class && *s == ']') {
-            in_class = false;
-        } else if (in_class && *s == '[') {
-            const char *end = strstr(s, ":]");
-            s = end ? end + 1 : s;
-        } else if (!in_class && *s == '[') {
-            in_class = true;
-            if (s[1] == '^')
-                s++;
-            if (s[1] == ']')
-                s++;
-        } else if (!in_class && strncmp(s, "(?m", 3) == 0) {
-            bad = "(?m)";
-        }
-        if (bad)
-            MICA_FAIL(MICA_E_UNSUPPORTED, "the pre-tokenizer's pattern uses %s: %.200s", bad,
-                      regex);
+    const char *bad = NULL;
+    for (const char *s = regex; *s && !bad; s++) {
+        if (*s == '\\' && s[1])
+            put_escape(*++s, in_class, out, &bad);
+        else
+            put_character(&s, &in_class, out, &bad);
     }
-    return MICA_OK;
+    if (bad)
+        MICA_FAIL(MICA_E_UNSUPPORTED, "the pre-tokenizer's pattern uses %s: %.200s", bad, regex);
+    return out->status;
 }
 
 mica_status mica__pcre_pattern(const char *regex, mica__matcher *matcher)
 {
     if (strlen(regex) > MAX_PATTERN_BYTES)
         MICA_FAIL(MICA_E_FORMAT, "a pre-tokenizer pattern of %zu bytes", strlen(regex));
-    MICA_TRY(vet(regex));
     expression *e = mica__alloc_zero(MICA_MEMORY_TEXT, 1, sizeof *e);
     if (!e)
         return MICA_E_MEMORY;
-    const mica_status status = compile(regex, e);
+    mica__text translated = {.kind = MICA_MEMORY_TEXT};
+    mica_status status = translate(regex, &translated);
+    if (status == MICA_OK)
+        status = compile(translated.bytes ? translated.bytes : "", e);
+    mica__text_free(&translated);
     if (status != MICA_OK) {
         release(e);
         return status;

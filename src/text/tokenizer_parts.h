@@ -36,8 +36,9 @@ struct mica_tokenizer {
     mica__normalizer normalizer;
     mica__pretokenizer pre;
     mica__spelling spelling;
-    bool strips_space;  /* decoding drops one space at the start */
-    bool splits_at_marks; /* no token holds U+2581 behind another character: words part there */
+    bool strips_space;    /* decoding drops one space at the start */
+    bool splits_at_marks; /* words part before U+2581, but for those behind a byte of joins_mark */
+    bool joins_mark[256];
 
     mica__added *added; /* [n_added] as the loaders gave them */
     int64_t n_added;
@@ -117,6 +118,17 @@ mica_status mica__tokenizer_set_sentencepiece(mica_tokenizer *t, mica__sentencep
 /* A rank from a score: higher scores merge first. NaN is refused. */
 mica_status mica__score_rank(float score, uint32_t *rank);
 
+/* The kind behind a piece type of SentencePiece, which GGUF's token_type took over. */
+mica_status mica__piece_kind(int64_t type, int64_t id, mica_token_kind *kind);
+
+/* One piece of a SentencePiece vocabulary; its score is its rank where it can merge. */
+mica_status mica__put_piece(mica_tokenizer *t, int64_t id, const char *text, int64_t n,
+                            mica_token_kind kind, float score);
+
+/* Makes control, unknown and user-defined pieces added tokens; user-defined ones are looked for
+ * after normalisation when `normalized`. */
+mica_status mica__put_special_pieces(mica_tokenizer *t, bool normalized);
+
 /* --- loaders --- */
 
 /* A preset: what an encoding's files do not say. */
@@ -131,21 +143,26 @@ const mica__preset *mica__preset_of_file(const char *path);
 /* The preset of a tokenizer_class, or NULL. */
 const mica__preset *mica__preset_of_class(const char *name);
 
-/* Pattern, normalizer, special tokens (those that fit n_ranks and are not there yet, unless
- * `without_specials`). */
-mica_status mica__preset_apply(const mica__preset *preset, mica_tokenizer *t, int64_t n_ranks,
-                               bool without_specials);
+/* Adds a split at a regular expression. */
+mica_status mica__add_regex(mica_tokenizer *t, const char *regex);
+
+/* Adds the pattern, the normalizer and, with_specials, the special tokens. These come only with a
+ * vocabulary of the encoding's own size, where their ids are known; call before indexing. */
+mica_status mica__preset_apply(const mica__preset *preset, mica_tokenizer *t, bool with_specials);
+
+/* Sets begin and end where no file named them; call after indexing. */
+void mica__preset_roles(const mica__preset *preset, mica_tokenizer *t);
 
 /* Pre-tokenizer by its name in GGUF (tokenizer.ggml.pre); unknown names are refused by name. */
 mica_status mica__gguf_pre_apply(const char *name, int64_t n, mica_tokenizer *t, bool *adds_bos);
 
-/* The files beside a tokenizer: tokenizer_config.json, generation_config.json,
- * special_tokens_map.json, chat_template.jinja. Absent files are absent. */
+/* The files beside a tokenizer; those that are absent are NULL. */
 typedef struct mica__model_config {
-    mica__json_doc *tokenizer;
-    mica__json_doc *generation;
-    mica__json_doc *special;
-    char *jinja;
+    mica__json_doc *tokenizer;  /* tokenizer_config.json */
+    mica__json_doc *special;    /* special_tokens_map.json */
+    mica__json_doc *generation; /* generation_config.json */
+    mica__json_doc *model;      /* config.json: ids of begin and end where no other file has them */
+    mica__text jinja;           /* chat_template.jinja */
 } mica__model_config;
 
 mica_status mica__model_config_read(const char *folder, mica__model_config *config);
@@ -154,12 +171,18 @@ void mica__model_config_free(mica__model_config *config);
 /* tokenizer_class, or NULL. */
 const char *mica__model_config_class(const mica__model_config *config);
 
+/* add_prefix_space; and whether "legacy" is false: no space after added tokens then. */
+mica_status mica__model_config_prefix_space(const mica__model_config *config, bool *space);
+bool mica__model_config_new_prefix(const mica__model_config *config);
+
 /* Puts the tokens of added_tokens_decoder (before indexing); *any says whether there were some. */
 mica_status mica__model_config_put_added(const mica__model_config *config, mica_tokenizer *t,
                                          bool *any);
 
-/* Roles, end tokens, add flags, templates (after indexing). */
-mica_status mica__model_config_apply(const mica__model_config *config, mica_tokenizer *t);
+/* Roles, end tokens, add flags, templates (after indexing). has_template: the tokenizer file itself
+ * says what goes before and after a text. */
+mica_status mica__model_config_apply(const mica__model_config *config, mica_tokenizer *t,
+                                     bool has_template);
 
 mica_status mica__tokenizer_from_json(const char *bytes, int64_t n,
                                       const mica__model_config *config, mica_tokenizer **out);
@@ -178,9 +201,5 @@ mica_status mica__tokenizer_from_gguf(const mica__gguf *gguf, mica_tokenizer **o
 
 /* Whether a tokenizer.model is a protobuf (else it must be tiktoken lines). */
 bool mica__looks_like_proto(const char *bytes, int64_t n);
-
-/* Reads a whole file of at most `most` bytes; *bytes is owned by the caller (mica__free),
- * NUL-terminated. MICA_E_NOT_FOUND when there is none. */
-mica_status mica__read_file(const char *path, int64_t most, char **bytes, int64_t *n);
 
 #endif

@@ -1,7 +1,7 @@
 /* unicode.h - properties of characters and the normal forms, from pinned tables.
  *
- * The tables (unicode_tables.c) are Unicode 16.0 as tools/gen_unicode wrote them: two-stage, one
- * byte a character. That byte holds the general category and three flags.
+ * The tables are Unicode 16.0 as tools/gen_unicode wrote them: two stages give a character's kind,
+ * a third its property byte, which holds the general category and three flags.
  * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TEXT_UNICODE_H
@@ -65,7 +65,7 @@ typedef struct mica__combining {
 
 typedef struct mica__decomposition {
     uint32_t c;
-    uint16_t at; /* in mica__unicode_pool */
+    uint16_t at; /* in its table's pool */
     uint8_t length;
 } mica__decomposition;
 
@@ -74,9 +74,11 @@ typedef struct mica__composition {
 } mica__composition;
 
 extern const uint16_t mica__unicode_stage1[];
-extern const uint8_t mica__unicode_stage2[];
+extern const char mica__unicode_stage2[][129];
+extern const uint8_t mica__unicode_kinds[];
 extern const mica__combining mica__unicode_combining[];
-extern const uint32_t mica__unicode_pool[];
+extern const uint32_t mica__unicode_canonical_pool[];
+extern const uint32_t mica__unicode_compatible_pool[];
 extern const mica__decomposition mica__unicode_canonical[];
 extern const mica__decomposition mica__unicode_compatible[]; /* where it differs from canonical */
 extern const mica__composition mica__unicode_composition[];
@@ -88,8 +90,10 @@ extern const int mica__unicode_n_composition;
 /* The property byte; MICA__BAD_CHAR is an unassigned character. */
 static inline unsigned mica__unicode(uint32_t c)
 {
-    return c < 0x110000u ? mica__unicode_stage2[mica__unicode_stage1[c >> 7] * 128u + (c & 127u)]
-                         : MICA__CN;
+    if (c >= 0x110000u)
+        return MICA__CN;
+    const char kind = mica__unicode_stage2[mica__unicode_stage1[c >> 7]][c & 127u];
+    return mica__unicode_kinds[(unsigned char)kind];
 }
 
 /* The category as a set of one. */

@@ -84,12 +84,15 @@ int mica__utf8_put(uint32_t c, char *out)
     return 4;
 }
 
-bool mica__utf8_valid(const char *text, int64_t n)
+bool mica__utf8_valid(const char *text, int64_t n, int64_t *bad)
 {
     int length;
     for (int64_t at = 0; at < n; at += length)
-        if (mica__utf8_next(text, n, at, &length) == MICA__BAD_CHAR)
+        if (mica__utf8_next(text, n, at, &length) == MICA__BAD_CHAR) {
+            if (bad)
+                *bad = at;
             return false;
+        }
     return true;
 }
 

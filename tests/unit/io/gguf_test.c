@@ -7,7 +7,8 @@
 #include "unit/io/assemble.h"
 
 #include "base/alloc.h"
-#include "io/gguf.h"
+#include "io/gguf_part.h"
+#include "io/shown.h"
 #include "support/temp_dir.h"
 
 static char *dir;
@@ -296,6 +297,36 @@ static void broken_files_are_refused_by_what_is_wrong(void **state)
     }
 }
 
+static void names_in_messages_are_short_and_printable(void **state)
+{
+    (void)state;
+    char shown[MICA__SHOWN_BYTES];
+    assert_string_equal(mica__shown(shown, "a\n\x1b[31m\xc3\xa9", 9), "a??[31m??");
+    char lots[1000];
+    memset(lots, 'x', sizeof lots);
+    assert_int_equal(strlen(mica__shown(shown, lots, sizeof lots)), 63);
+    mica__gguf *gguf;
+    uint8_t *bytes;
+    assert_status(open_source(HEAD(0, 1) "\"a\x1b\" w77", &gguf, &bytes), MICA_E_FORMAT);
+    assert_non_null(strstr(mica_last_error(), "\"a?\""));
+    free(bytes);
+}
+
+static void a_part_keeps_where_its_data_begins(void **state)
+{
+    (void)state;
+    static assembled out;
+    assemble(SMALL, &out);
+    mica__gguf_part part;
+    assert_ok(mica__gguf_part_parse(out.bytes, (int64_t)out.n, &part));
+    assert_int_equal(part.alignment, 32);
+    assert_int_equal(part.data_start, part.tensors[0].data - out.bytes);
+    assert_int_equal(part.data_start % 32, 0);
+    mica__gguf_part_free(&part);
+    assert_int_equal(mica__gguf_scalar_bytes(MICA__GGUF_F64), 8);
+    assert_int_equal(mica__gguf_scalar_bytes(MICA__GGUF_STRING), 0);
+}
+
 static void every_truncation_is_refused(void **state)
 {
     (void)state;
@@ -526,6 +557,8 @@ int main(void)
         cmocka_unit_test(alignment_one_gives_data_at_odd_addresses),
         cmocka_unit_test(accepted_odd_ones_open),
         cmocka_unit_test(broken_files_are_refused_by_what_is_wrong),
+        cmocka_unit_test(names_in_messages_are_short_and_printable),
+        cmocka_unit_test(a_part_keeps_where_its_data_begins),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(every_flipped_byte_is_survived),
         cmocka_unit_test(many_equal_and_similar_keys_take_no_quadratic_time),

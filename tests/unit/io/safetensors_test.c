@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "base/text_buffer.h"
 #include "io/json.h"
-#include "io/safetensors.h"
+#include "io/safetensors_part.h"
 #include "support/temp_dir.h"
 
 static char *dir;
@@ -228,6 +228,21 @@ static void broken_files_are_refused_by_what_is_wrong(void **state)
         assert_null(file);
         free(bytes);
     }
+}
+
+static void a_part_that_fails_holds_nothing(void **state)
+{
+    (void)state;
+    static assembled out;
+    mica__st_part part;
+    assemble("j'{\"a\":{}}'", &out);
+    assert_status(mica__st_part_parse(out.bytes, (int64_t)out.n, &part), MICA_E_FORMAT);
+    assert_null(part.tensors);
+    assert_null(part.strings.bytes);
+    assemble(SMALL, &out);
+    assert_ok(mica__st_part_parse(out.bytes, (int64_t)out.n, &part));
+    assert_int_equal(part.n_tensors, 2);
+    mica__st_part_free(&part);
 }
 
 static void every_truncation_is_refused(void **state)
@@ -533,6 +548,7 @@ int main(void)
         cmocka_unit_test(every_type_has_its_size_and_dtype),
         cmocka_unit_test(accepted_odd_ones_open),
         cmocka_unit_test(broken_files_are_refused_by_what_is_wrong),
+        cmocka_unit_test(a_part_that_fails_holds_nothing),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(every_flipped_byte_is_survived),
         cmocka_unit_test(many_tensors_in_any_order_take_no_quadratic_time),

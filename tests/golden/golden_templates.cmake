@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: MIT
+add_test(NAME golden_templates COMMAND golden_templates ${MICA_SHARED_DIR}/data/chat-templates)
+set_tests_properties(golden_templates PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS "golden;text")

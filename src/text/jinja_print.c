@@ -203,6 +203,11 @@ static mica_status put_at(jinja_heap *heap, jinja_bytes *to, const jinja_value *
         return mica__jinja_put_string(heap, to, "Undefined");
     MICA_TRY(mica__jinja_put_string(heap, to, "<"));
     MICA_TRY(mica__jinja_put_string(heap, to, mica__jinja_type_name(v)));
+    if (v->type == JINJA_MACRO) {
+        MICA_TRY(mica__jinja_put_string(heap, to, " '"));
+        MICA_TRY(mica__jinja_put_string(heap, to, v->macro->name));
+        MICA_TRY(mica__jinja_put_string(heap, to, "'"));
+    }
     return mica__jinja_put_string(heap, to, ">");
 }
 

@@ -98,6 +98,7 @@ struct jinja_loop {
 
 struct jinja_macro {
     const jinja_node *node; /* NODE_MACRO */
+    const char *name;       /* "caller" for the body of a call block */
     jinja_scope *scope;     /* where it was defined */
 };
 

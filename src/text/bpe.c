@@ -71,21 +71,24 @@ static bool merges(const mica__bpe *bpe, const char *word, const mica__symbol *l
     return true;
 }
 
-/* --- the heap --- */
+/* --- the heap: four children a node, which lie in one cache line --- */
 
 static void sift_down(mica__merge *heap, int64_t n, int64_t at)
 {
     const mica__merge moving = heap[at];
     for (;;) {
-        int64_t child = 2 * at + 1;
-        if (child >= n)
+        const int64_t first = 4 * at + 1;
+        if (first >= n)
             break;
-        if (child + 1 < n && heap[child + 1].key < heap[child].key)
-            child++;
-        if (heap[child].key >= moving.key)
+        const int64_t end = first + 4 < n ? first + 4 : n;
+        int64_t least = first;
+        for (int64_t child = first + 1; child < end; child++)
+            if (heap[child].key < heap[least].key)
+                least = child;
+        if (heap[least].key >= moving.key)
             break;
-        heap[at] = heap[child];
-        at = child;
+        heap[at] = heap[least];
+        at = least;
     }
     heap[at] = moving;
 }
@@ -93,9 +96,9 @@ static void sift_down(mica__merge *heap, int64_t n, int64_t at)
 static void push(mica__bpe_work *work, mica__merge merge)
 {
     int64_t at = work->heap_n++;
-    while (at > 0 && work->heap[(at - 1) / 2].key > merge.key) {
-        work->heap[at] = work->heap[(at - 1) / 2];
-        at = (at - 1) / 2;
+    while (at > 0 && work->heap[(at - 1) / 4].key > merge.key) {
+        work->heap[at] = work->heap[(at - 1) / 4];
+        at = (at - 1) / 4;
     }
     work->heap[at] = merge;
 }
@@ -156,7 +159,7 @@ static mica_status merge_long(const mica__bpe *bpe, mica__bpe_work *work, const 
     for (int32_t i = 0; i + 1 < n; i++)
         if (candidate(bpe, work, word, i, &merge))
             work->heap[work->heap_n++] = merge;
-    for (int64_t i = work->heap_n / 2 - 1; i >= 0; i--)
+    for (int64_t i = (work->heap_n + 2) / 4 - 1; i >= 0; i--)
         sift_down(work->heap, work->heap_n, i);
     while (work->heap_n > 0) {
         const mica__merge best = pop(work);
@@ -355,16 +358,10 @@ static mica_status prepare(const mica__bpe *bpe, mica__bpe_work *work, int64_t n
     return MICA_OK;
 }
 
-mica_status mica__bpe_encode(const mica__bpe *bpe, mica__bpe_work *work, const char *word,
-                             int64_t n, mica_token_list *ids)
+/* Merges word[0, n) and appends its tokens. */
+static mica_status encode_part(const mica__bpe *bpe, mica__bpe_work *work, const char *word,
+                               int64_t n, mica_token_list *ids)
 {
-    if (n == 0)
-        return MICA_OK;
-    if (bpe->whole_word_first) {
-        const int32_t id = whole_word(bpe, word, n);
-        if (id >= 0)
-            return mica__token_list_add(ids, id);
-    }
     MICA_TRY(prepare(bpe, work, n));
     int64_t n_symbols = 0;
     MICA_TRY(bpe->of_bytes ? start_as_bytes(bpe, work, word, n, &n_symbols)
@@ -381,6 +378,28 @@ mica_status mica__bpe_encode(const mica__bpe *bpe, mica__bpe_work *work, const c
             emit(bpe, work, word, (mica__segment){s->at, s->length, s->id}, &after_unknown, ids));
     }
     return MICA_OK;
+}
+
+mica_status mica__bpe_encode(const mica__bpe *bpe, mica__bpe_work *work, const char *word,
+                             int64_t n, mica_token_list *ids)
+{
+    if (n == 0)
+        return MICA_OK;
+    if (bpe->whole_word_first) {
+        const int32_t id = whole_word(bpe, word, n);
+        if (id >= 0)
+            return mica__token_list_add(ids, id);
+    }
+    if (!bpe->neighbours || n <= SHORT_WORD)
+        return encode_part(bpe, work, word, n, ids);
+    /* No merge crosses two bytes that are neighbours in no token. */
+    int64_t start = 0;
+    for (int64_t at = 1; at < n; at++)
+        if (!mica__are_neighbours(bpe, word[at - 1], word[at])) {
+            MICA_TRY(encode_part(bpe, work, word + start, at - start, ids));
+            start = at;
+        }
+    return encode_part(bpe, work, word + start, n - start, ids);
 }
 
 void mica__bpe_work_free(mica__bpe_work *work)

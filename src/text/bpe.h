@@ -22,7 +22,14 @@ typedef struct mica__bpe {
     bool has_unused;       /* some tokens may merge but not be emitted: they are split again */
     int32_t unknown;       /* or -1 */
     int32_t byte_id[256];  /* the token of a byte, -1 none */
+    uint32_t *neighbours; /* [2048] bit 256 a + b: byte b stands behind a in some token, or bytes of
+                           * one character do; NULL: unknown. Long words part between others */
 } mica__bpe;
+
+static inline bool mica__are_neighbours(const mica__bpe *bpe, char a, char b)
+{
+    return bpe->neighbours[(uint8_t)a * 8 + (uint8_t)b / 32] >> ((uint8_t)b & 31) & 1;
+}
 
 /* What one thread needs while it encodes; zero-initialise. */
 typedef struct mica__bpe_work {

@@ -72,7 +72,7 @@ static mica_status encode_word(encoding *e, const char *word, int64_t n)
     return MICA_OK;
 }
 
-/* Parts a stretch before every mark that follows another character; no merge crosses there. */
+/* Parts a stretch before every mark that follows another character, where no merge crosses. */
 static mica_status encode_marked(encoding *e, const char *text, int64_t n)
 {
     const char *mark = MICA__MARK_TEXT;
@@ -81,7 +81,7 @@ static mica_status encode_marked(encoding *e, const char *text, int64_t n)
     for (int64_t at = 0; at < n;) {
         const bool is_mark = n - at >= 3 && text[at] == mark[0] && text[at + 1] == mark[1] &&
                              text[at + 2] == mark[2];
-        if (is_mark && !in_marks) {
+        if (is_mark && !in_marks && !e->t->joins_mark[(uint8_t)text[at - 1]]) {
             MICA_TRY(encode_word(e, text + start, at - start));
             start = at;
         }
@@ -202,8 +202,7 @@ static mica_status encode_all(encoding *e, const char *text, int64_t n, bool add
         MICA_TRY(mica__token_list_add(e->ids, t->before[i]));
     const int64_t first = e->ids->n;
     MICA_TRY(encode_text(e, text, n));
-    if (first == start + 1 && e->ids->n > first && e->ids->ids[first] == t->bos &&
-        e->ids->ids[start] == t->bos) {
+    if (first == start + 1 && e->ids->n > first && e->ids->ids[first] == e->ids->ids[start]) {
         /* The text brought its own begin token. */
         memmove(e->ids->ids + start, e->ids->ids + first,
                 (size_t)(e->ids->n - first) * sizeof *e->ids->ids);

@@ -30,6 +30,7 @@ void mica_tokenizer_free(mica_tokenizer *t)
         return;
     mica__vocab_free(&t->vocab);
     mica__pairs_free(&t->bpe.pairs);
+    mica__free(t->bpe.neighbours);
     mica__normalizer_free(&t->normalizer);
     mica__pretokenizer_free(&t->pre);
     mica__free(t->added);
@@ -330,35 +331,65 @@ static void find_single_bytes(mica_tokenizer *t)
     }
 }
 
-/* Whether any token that merging can make has a mark behind another character. */
-static bool mark_inside(const mica__vocab *v, int32_t id)
+/* The bytes that tokens have before a mark inside them: only there can a merge cross to a mark. */
+static void note_marks(const mica__vocab *v, int32_t id, bool *joins_mark)
 {
     const char *text = mica__vocab_text(v, id);
     const int64_t n = v->text[id].length;
     for (int64_t at = 1; at + 3 <= n; at++)
         if (memcmp(text + at, MICA__MARK_TEXT, 3) == 0 &&
             (at < 3 || memcmp(text + at - 3, MICA__MARK_TEXT, 3) != 0))
-            return true;
-    return false;
+            joins_mark[(uint8_t)text[at - 1]] = true;
 }
 
-static void study_tokens(mica_tokenizer *t)
+static void note_neighbours(mica_tokenizer *t, const char *bytes, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) {
+        const uint8_t a = (uint8_t)bytes[i - 1], b = (uint8_t)bytes[i];
+        t->bpe.neighbours[a * 8 + b / 32] |= 1u << (b & 31);
+    }
+}
+
+/* Merging of words may be parted where no token crosses, unless what it yields depends on more than
+ * the part: unknown tokens that fuse, unused ones that are split where they were joined last. */
+static mica_status start_neighbours(mica_tokenizer *t)
+{
+    if (t->bpe.has_unused || (!t->bpe.of_bytes && !t->bpe.byte_fallback))
+        return MICA_OK;
+    t->bpe.neighbours = mica__alloc_zero(MICA_MEMORY_TEXT, 2048, sizeof *t->bpe.neighbours);
+    if (!t->bpe.neighbours)
+        return MICA_E_MEMORY;
+    /* Inside a character nothing parts: a lead byte or a continuation byte before another. */
+    for (int a = 0x80; a < 0x100 && !t->bpe.of_bytes; a++)
+        t->bpe.neighbours[a * 8 + 4] = t->bpe.neighbours[a * 8 + 5] = UINT32_MAX;
+    return MICA_OK;
+}
+
+/* Whether merging can make this token; in merge lists any may be a result. */
+static bool may_result(const mica_tokenizer *t, int32_t id)
+{
+    return t->vocab.kind[id] != MICA_TOKEN_NONE &&
+           (!t->bpe.by_text || t->vocab.rank[id] != MICA__NO_RANK);
+}
+
+/* What holds for all tokens that merging can make. Their bytes are known. */
+static mica_status study_tokens(mica_tokenizer *t)
 {
     const mica__vocab *v = &t->vocab;
-    t->splits_at_marks = !t->bpe.of_bytes;
-    t->bpe.has_unused = false;
+    for (int32_t id = 0; id < v->n && t->bpe.by_text; id++)
+        t->bpe.has_unused |= may_result(t, id) && v->kind[id] == MICA_TOKEN_UNUSED;
+    MICA_TRY(start_neighbours(t));
+    t->splits_at_marks = !t->bpe.of_bytes && !t->bpe.has_unused && !t->bpe.whole_word_first;
+    const mica__piece *pieces = t->bpe.of_bytes ? v->bytes : v->text;
     for (int32_t id = 0; id < v->n; id++) {
-        const bool merges =
-            t->bpe.by_text ? v->rank[id] != MICA__NO_RANK : v->kind[id] == MICA_TOKEN_NORMAL;
-        if (!merges)
+        if (!may_result(t, id))
             continue;
-        if (t->splits_at_marks && mark_inside(v, id))
-            t->splits_at_marks = false;
-        if (t->bpe.by_text && v->kind[id] == MICA_TOKEN_UNUSED)
-            t->bpe.has_unused = true;
+        if (t->splits_at_marks)
+            note_marks(v, id, t->joins_mark);
+        if (t->bpe.neighbours)
+            note_neighbours(t, v->pool + pieces[id].at, pieces[id].length);
     }
-    if (t->bpe.has_unused || t->bpe.whole_word_first)
-        t->splits_at_marks = false;
+    return MICA_OK;
 }
 
 /* An end token that text could spell is special, whatever its file says. */
@@ -457,6 +488,8 @@ static mica_status check_roles(const mica_tokenizer *t)
 mica_status mica__tokenizer_finish(mica_tokenizer *t)
 {
     MICA_TRY(check_roles(t));
+    if (t->bos < 0 && t->n_before > 0)
+        t->bos = t->before[0];
     if (t->eos >= 0)
         MICA_TRY(mica__tokenizer_add_end(t, t->eos));
     if (t->eot >= 0)
@@ -466,7 +499,7 @@ mica_status mica__tokenizer_finish(mica_tokenizer *t)
     t->bpe.spelled = t->bpe.of_bytes && t->spelling == MICA__SPELLING_BYTES;
     if (t->bpe.of_bytes)
         find_single_bytes(t);
-    study_tokens(t);
     MICA_TRY(derive_bytes(t));
+    MICA_TRY(study_tokens(t));
     return build_added(t);
 }

@@ -37,7 +37,8 @@ struct mica_tokenizer {
     mica__pretokenizer pre;
     mica__spelling spelling;
     bool strips_space;    /* decoding drops one space at the start */
-    bool splits_at_marks; /* no token holds U+2581 behind another character: words part there */
+    bool splits_at_marks; /* words part before U+2581, but for those behind a byte of joins_mark */
+    bool joins_mark[256];
 
     mica__added *added; /* [n_added] as the loaders gave them */
     int64_t n_added;

@@ -82,9 +82,9 @@ static mica_status read_line(mica_tokenizer *t, const char *line, int64_t n, int
     if (length < 0)
         MICA_FAIL(MICA_E_FORMAT, "line %lld of a tiktoken file is not base64: \"%.*s\"",
                   (long long)number, (int)(space - line < 80 ? space - line : 80), line);
-    const mica_status status = mica__vocab_set(
-        &t->vocab, rank, buffer, length, empty ? MICA_TOKEN_UNUSED : MICA_TOKEN_NORMAL,
-        empty ? MICA__NO_RANK : (uint32_t)rank);
+    const mica_status status = mica__vocab_set(&t->vocab, rank, buffer, length,
+                                               empty ? MICA_TOKEN_UNUSED : MICA_TOKEN_NORMAL,
+                                               empty ? MICA__NO_RANK : (uint32_t)rank);
     return status == MICA_OK
                ? status
                : mica__fail_at(status, "line %lld of a tiktoken file", (long long)number);
@@ -179,17 +179,78 @@ mica_status mica__tokenizer_from_tiktoken(const char *bytes, int64_t n, const mi
 
 /* --- vocab.json and merges.txt --- */
 
-static mica_status read_vocab(mica_tokenizer *t, const mica__json *root)
+/* The stream of vocab.json: one object, token to id. */
+typedef struct vocab_reading {
+    mica_tokenizer *t;
+    mica__text token; /* the key that waits for its id */
+    int depth;
+} vocab_reading;
+
+static mica_status no_vocab(void)
 {
-    if (root->type != MICA__JSON_OBJECT)
-        MICA_FAIL(MICA_E_FORMAT, "vocab.json is not an object of tokens and ids");
-    for (const mica__json *entry = root->first; entry; entry = entry->next) {
-        if (entry->type != MICA__JSON_INTEGER)
-            MICA_FAIL(MICA_E_FORMAT, "token \"%.80s\" of vocab.json has no id", entry->key);
-        MICA_TRY(mica__vocab_set(&t->vocab, entry->integer, entry->key, entry->key_length,
-                                 MICA_TOKEN_NORMAL, MICA__NO_RANK));
-    }
-    return MICA_OK;
+    MICA_FAIL(MICA_E_FORMAT, "vocab.json is not an object of tokens and their ids");
+}
+
+static mica_status on_open(void *user)
+{
+    vocab_reading *r = user;
+    return r->depth++ == 0 ? MICA_OK : no_vocab();
+}
+
+static mica_status on_other(void *user)
+{
+    (void)user;
+    return no_vocab();
+}
+
+static mica_status on_boolean(void *user, bool value)
+{
+    (void)value;
+    return on_other(user);
+}
+
+static mica_status on_string(void *user, const char *bytes, size_t n)
+{
+    (void)bytes;
+    (void)n;
+    return on_other(user);
+}
+
+static mica_status on_key(void *user, const char *bytes, size_t n)
+{
+    vocab_reading *r = user;
+    mica__text_clear(&r->token);
+    return mica__text_add(&r->token, bytes, n);
+}
+
+static mica_status on_number(void *user, const char *text, size_t n)
+{
+    vocab_reading *r = user;
+    const int64_t id = whole_number(text, (int64_t)n);
+    if (r->depth != 1)
+        return no_vocab();
+    if (id < 0)
+        MICA_FAIL(MICA_E_FORMAT, "token \"%.80s\" of vocab.json has the id %.*s", r->token.bytes,
+                  (int)(n < 40 ? n : 40), text);
+    return mica__vocab_set(&r->t->vocab, id, r->token.bytes, r->token.length, MICA_TOKEN_NORMAL,
+                           MICA__NO_RANK);
+}
+
+static mica_status read_vocab(mica_tokenizer *t, const char *bytes, int64_t n)
+{
+    static const mica__json_events events = {
+        .null = on_other,
+        .boolean = on_boolean,
+        .number = on_number,
+        .string = on_string,
+        .key = on_key,
+        .start_object = on_open,
+        .start_array = on_other,
+    };
+    vocab_reading r = {.t = t, .token = {.kind = MICA_MEMORY_TEXT}};
+    const mica_status status = mica__json_stream(bytes, (size_t)n, 8, &events, &r);
+    mica__text_free(&r.token);
+    return status;
 }
 
 static mica_status read_merges(mica_tokenizer *t, const char *bytes, int64_t n)
@@ -216,13 +277,8 @@ static mica_status vocab_merges_into(mica_tokenizer *t, const char *vocab, int64
                                      const char *merges, int64_t merges_n,
                                      const mica__preset *preset, const mica__model_config *config)
 {
-    mica__json_doc *doc;
     bool any_added, space = false;
-    MICA_TRY(mica__json_parse(vocab, (size_t)vocab_n, 8, &doc));
-    const mica_status status = read_vocab(t, mica__json_root(doc));
-    mica__json_free(doc);
-    if (status != MICA_OK)
-        return status;
+    MICA_TRY(read_vocab(t, vocab, vocab_n));
     MICA_TRY(mica__model_config_put_added(config, t, &any_added));
     const char *class = mica__model_config_class(config);
     if (!preset)

@@ -1,0 +1,22 @@
+/* interrupt.h - Ctrl-C and SIGTERM: asked for between steps, so that everything ends cleanly.
+ *
+ * The first signal only sets a flag. A second one before the flag was cleared ends the program at
+ * once, for whoever does not want to wait. SPDX-License-Identifier: MIT
+ */
+#ifndef MICA_CLI_INTERRUPT_H
+#define MICA_CLI_INTERRUPT_H
+
+#include <stdbool.h>
+
+void interrupt_install(void);
+
+/* Whether a signal came since the flag was cleared. */
+bool interrupted(void);
+
+/* Whether it was SIGTERM, which ends even what goes on after Ctrl-C. */
+bool asked_to_end(void);
+
+/* Forgets it and waits for the next one. */
+void interrupt_clear(void);
+
+#endif

@@ -1,0 +1,74 @@
+/* main.c - the program's entry: finds the command, parses its line, runs it, reports.
+ * SPDX-License-Identifier: MIT
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/failure.h"
+#include "cli/help.h"
+#include "cli/interrupt.h"
+
+static const command_spec *const commands[] = {
+#define X(name) &name##_command,
+    COMMANDS(X)
+#undef X
+};
+
+const command_spec *command_at(int i)
+{
+    return i >= 0 && i < COUNT_OF(commands) ? commands[i] : NULL;
+}
+
+const command_spec *command_find(const char *name)
+{
+    for (int i = 0; i < COUNT_OF(commands); i++)
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    return NULL;
+}
+
+static int show_version(void)
+{
+    puts("mica " MICA_VERSION);
+    return fflush(stdout) == 0 ? 0 : fail_with(MICA_E_IO, "standard output", "cannot be written");
+}
+
+static int run_command(const command_spec *command, int argc, char **argv)
+{
+    parsed_line parsed;
+    int exit_status = options_parse(command, argc, argv, &parsed);
+    if (!exit_status)
+        exit_status = parsed.help      ? help_show(command, stdout)
+                      : parsed.version ? show_version()
+                                       : command->run(&parsed.arguments);
+    options_free(&parsed);
+    return exit_status;
+}
+
+static int dispatch(int argc, char **argv, const command_spec **command)
+{
+    if (argc < 2)
+        return fail_usage("no command; 'mica help' lists them");
+    const char *word = argv[1];
+    if (strcmp(word, "--version") == 0)
+        return show_version();
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        return help_overview(stdout);
+    if (word[0] == '-')
+        return fail_usage("'%s' stands before the command; options follow it", word);
+    *command = command_find(word);
+    if (!*command)
+        return help_unknown_command(word);
+    return run_command(*command, argc - 2, argv + 2);
+}
+
+int main(int argc, char **argv)
+{
+    const command_spec *command = NULL;
+    interrupt_install();
+    const int exit_status = dispatch(argc, argv, &command);
+    if (exit_status && exit_status != EXIT_INTERRUPTED)
+        report_failure(command ? command->name : NULL, options_ask_for_json(argc, argv));
+    return exit_status;
+}

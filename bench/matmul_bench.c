@@ -1,11 +1,12 @@
 /* matmul_bench.c - speed of the products with weights, per format and level.
  *
- *     matmul_bench [-t threads] [-s seconds] [-i isa] [-f format] [-n N] [-k K] [-m M]
+ *     matmul_bench [-t threads] [-s seconds] [-i isa] [-f format] [-n N] [-k K] [-m M] [-r] [-c]
  *
  * One row (M = 1): GB/s of stored weights read, over a set of matrices larger than the caches
- * (256 MiB). Many rows (M = 512): billions of multiplications and additions a second over one
- * matrix. Figures are the best of several passes; formats and levels in turn, so that a slow moment
- * of the machine does not fall on one of them. SPDX-License-Identifier: MIT
+ * (256 MiB; -c: over one matrix). -r: activations in f32 for quantised weights too. Many rows (M =
+ * 512): billions of multiplications and additions a second over one matrix. Figures are the best of
+ * several passes; formats and levels in turn, so that a slow moment of the machine does not fall on
+ * one of them. SPDX-License-Identifier: MIT
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -54,7 +55,8 @@ typedef struct options {
     double seconds;
     const char *isa, *format;
     int64_t n, k, m;
-    int real; /* f32 activations for quantised weights */
+    int real;   /* f32 activations for quantised weights */
+    int cached; /* one matrix, read again and again */
 } options;
 
 /* Wall time; with one thread the time that thread had a processor, so that other work counts less.
@@ -98,17 +100,26 @@ static void fill(const bench_format *f, uint8_t *data, size_t bytes)
         memcpy(data + i, &state, 8);
     }
     if (f->format == MICA__F32 || f->format == MICA__F16 || f->format == MICA__BF16) {
-        const uint32_t mask = f->format == MICA__F32 ? 0x3fffffffu : 0x3bff3bffu;
+        const bool half = f->format == MICA__F16;
+        const uint32_t mask = f->format == MICA__F32 ? 0x00ffffffu
+                              : half                 ? 0x03ff03ffu
+                                                     : 0x007f007fu;
+        const uint32_t top = f->format == MICA__F32 ? 0x3e000000u
+                             : half                 ? 0x38003800u
+                                                    : 0x3e803e80u;
         for (size_t i = 0; i + 4 <= bytes; i += 4) {
             uint32_t v;
             memcpy(&v, data + i, 4);
-            v &= mask;
+            v = (v & mask) | top;
             memcpy(data + i, &v, 4);
         }
         return;
     }
     const mica__block_info *facts = mica__block_info_of((mica__block_format)f->format);
-    for (size_t i = 0; facts->bytes && i + (size_t)facts->bytes <= bytes;
+    for (size_t i = 0; f->format == MICA__MXFP4 && i < bytes; i += 17)
+        data[i] = (uint8_t)(110 + data[i] % 16);
+    for (size_t i = 0;
+         f->format != MICA__MXFP4 && facts->bytes && i + (size_t)facts->bytes <= bytes;
          i += (size_t)facts->bytes) {
         data[i + 1] &= 0x3b; /* wherever halves stand: exponents below 2^0 */
         if (facts->bytes > 3)
@@ -191,7 +202,7 @@ static double best_pass(job *j, const options *o)
 static int weight_inputs(const bench_format *f, int64_t n, int64_t k, uint8_t *data,
                          mica__operand *in, int64_t *bytes)
 {
-    if (f->format != MICA__MLX_AFFINE) {
+    if (!f->bits) {
         const int64_t row = mica__block_row_bytes((mica__block_format)f->format, k);
         in[0] = matrix(data, MICA_U8, n, row);
         in[0].unaligned = true;
@@ -216,9 +227,14 @@ static void bench(const bench_format *f, const options *o, int64_t m, const mica
     mica__operand probe[3];
     int64_t bytes;
     weight_inputs(f, o->n, o->k, NULL, probe, &bytes);
-    const int n_calls = m <= 16 ? (int)((256 << 20) / bytes) + 1 : 1;
+    const int n_calls = m <= 16 && !o->cached ? (int)((256 << 20) / bytes) + 1 : 1;
     uint8_t *data = take((size_t)(bytes * n_calls));
     fill(f, data, (size_t)(bytes * n_calls));
+    for (int i = 0; f->bits && i < n_calls; i++) { /* scales and biases of one size */
+        const int64_t codes = o->n * o->k * f->bits / 8;
+        for (int64_t b = codes; b < bytes; b += 2)
+            memcpy(data + i * bytes + b, &(uint16_t){0x3c12}, 2);
+    }
     const int64_t group = mica__act8_group(f->format, f->group);
     const int64_t act_bytes = i8 ? mica__act8_row_bytes(o->k, group) : o->k * 4;
     uint8_t *acts = take((size_t)(m * act_bytes));
@@ -265,7 +281,7 @@ static void bench(const bench_format *f, const options *o, int64_t m, const mica
 int main(int argc, char **argv)
 {
     options o = {.threads = 1, .seconds = 0.3, .n = 2048, .k = 2048};
-    for (int c; (c = getopt(argc, argv, "t:s:i:f:n:k:m:r")) != -1;) {
+    for (int c; (c = getopt(argc, argv, "t:s:i:f:n:k:m:rc")) != -1;) {
         switch (c) {
         case 't':
             o.threads = atoi(optarg);
@@ -288,12 +304,15 @@ int main(int argc, char **argv)
         case 'm':
             o.m = atoll(optarg);
             break;
+        case 'c':
+            o.cached = 1;
+            break;
         case 'r':
             o.real = 1;
             break;
         default:
             fprintf(stderr, "usage: matmul_bench [-t threads] [-s seconds] [-i isa] [-f format] "
-                            "[-n N] [-k K] [-m M] [-r]\n");
+                            "[-n N] [-k K] [-m M] [-r] [-c]\n");
             return 2;
         }
     }

@@ -28,4 +28,7 @@ local:
 };
 ")
 target_link_options(mica_shared PRIVATE -Wl,--version-script=${CMAKE_BINARY_DIR}/mica.map)
+if(NOT MICA_SANITIZE) # whose runtime comes with the program
+  target_link_options(mica_shared PRIVATE -Wl,-z,defs)
+endif()
 set_property(TARGET mica_shared APPEND PROPERTY LINK_DEPENDS ${CMAKE_BINARY_DIR}/mica.map)

@@ -1,12 +1,22 @@
 # Kernel bodies are compiled once per feature level: src/backend/cpu/<name>_<level>.c gets that level's flags.
 # Kernel files go without the vectorisers, which spoil scale copies (docs/numerics.md).
 # SPDX-License-Identifier: MIT
+set(kernel_options -fno-tree-vectorize -fno-tree-slp-vectorize)
+if(MICA_BUILD_FUZZERS)
+  # Fuzz targets are parsers: instrumented kernels would only make the build minutes longer.
+  list(APPEND kernel_options -fno-sanitize=all -fno-sanitize=fuzzer-no-link)
+endif()
+# Sanitizers multiply what -O3 unrolls: their builds stay at the preset's level.
+set(level_options -Wno-psabi)
+if(NOT MICA_SANITIZE)
+  list(PREPEND level_options -O3)
+endif()
 file(GLOB kernel_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cpu/*.c)
-set_source_files_properties(${kernel_files} PROPERTIES COMPILE_OPTIONS "-fno-tree-vectorize;-fno-tree-slp-vectorize")
+set_source_files_properties(${kernel_files} PROPERTIES COMPILE_OPTIONS "${kernel_options}")
 function(mica_level suffix)
   file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cpu/*_${suffix}.c)
   if(files)
-    set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "-O3;-fno-tree-vectorize;-fno-tree-slp-vectorize;-Wno-psabi;${ARGN}")
+    set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${level_options};${kernel_options};${ARGN}")
   endif()
 endfunction()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")

@@ -60,7 +60,7 @@ MICA_API mica_status mica_tokenizer_open(const char *path, mica_tokenizer **out)
 MICA_API mica_status mica_tokenizer_open_preset(const char *path, const char *preset,
                                                 mica_tokenizer **out);
 
-/* NULL is ignored. */
+/* Frees a tokenizer, which nothing may use any more; NULL is ignored. */
 MICA_API void mica_tokenizer_free(mica_tokenizer *tokenizer);
 
 /* The i-th preset's name ("cl100k_base"), NULL past the last. Static storage. */
@@ -173,6 +173,7 @@ MICA_API mica_status mica_token_decoder_next(mica_token_decoder *decoder, const 
 MICA_API mica_status mica_token_decoder_finish(mica_token_decoder *decoder, const char **text,
                                                int64_t *length);
 
+/* Frees a decoder, whatever it holds; NULL is ignored. */
 MICA_API void mica_token_decoder_free(mica_token_decoder *decoder);
 
 #ifdef __cplusplus

@@ -120,14 +120,12 @@ void chat_prompt_free(chat_prompt *prompt)
 /* Copies the text and its plain spans, with the prefill as one more. */
 static int take_text(const mica_chat_text *made, const char *prefill, chat_text *text)
 {
-    text->plain = calloc((size_t)made->n_spans + 1, sizeof *text->plain);
+    text->plain = calloc((size_t)made->n_plain + 1, sizeof *text->plain);
     if (!text->plain)
         return fail_memory();
     buffer_add(&text->text, made->text, made->length);
-    for (int64_t i = 0; i < made->n_spans; i++)
-        if (made->spans[i].plain && made->spans[i].end > made->spans[i].begin)
-            text->plain[text->n_plain++] = (mica_text_span){.from = (int64_t)made->spans[i].begin,
-                                                            .to = (int64_t)made->spans[i].end};
+    for (int64_t i = 0; i < made->n_plain; i++)
+        text->plain[text->n_plain++] = made->plain[i];
     if (prefill && *prefill) {
         const int64_t from = (int64_t)text->text.length;
         buffer_add_text(&text->text, prefill);

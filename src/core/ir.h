@@ -84,13 +84,19 @@ int64_t mica__ir_bytes(const mica__ir_value *value);
 /* Row-major strides of a shape. */
 void mica__row_strides(int ndim, const int64_t *shape, int64_t *strides);
 
-/* --- passes, in the order in which they run --- */
-mica_status mica__pass_cse(mica__ir *ir); /* equal nodes become one; unused ones die */
-mica_status
-mica__pass_views(mica__ir *ir); /* reshape, transpose, slice, broadcast become strides */
-mica_status
-mica__pass_kernels(mica__ir *ir); /* a kernel for each node, copies where one needs them */
-mica_status mica__pass_phases(mica__ir *ir); /* stretches of independent steps */
-mica_status mica__pass_memory(mica__ir *ir); /* lifetimes, reuse in place, offsets in the arena */
+/* --- passes, in the order in which they run --------------------------------------------------- */
+
+/* Equal nodes become one; unused ones die. */
+mica_status mica__pass_cse(mica__ir *ir);
+/* Reshape, transpose, slice, broadcast become strides. */
+mica_status mica__pass_views(mica__ir *ir);
+/* Elementwise chains become one step. */
+mica_status mica__pass_fuse(mica__ir *ir);
+/* A kernel for each node, copies where one needs them. */
+mica_status mica__pass_kernels(mica__ir *ir);
+/* Stretches of independent steps. */
+mica_status mica__pass_phases(mica__ir *ir);
+/* Lifetimes, reuse in place, offsets in the arena. */
+mica_status mica__pass_memory(mica__ir *ir);
 
 #endif

@@ -9,6 +9,7 @@
 #include <mica/dtype.h>
 
 #include "core/block_format.h"
+#include "core/fused.h"
 
 typedef enum mica__op {
 #define MICA__OP(id, name, class, arity, attrs) id,

@@ -64,6 +64,13 @@ static mica_status infer_astype(void *attrs, int n_in, const mica__aval *in, int
     return MICA_OK;
 }
 
+static mica_status infer_fused(void *attrs, int n_in, const mica__aval *in, int n_out,
+                               mica__aval *out)
+{
+    (void)attrs, (void)n_in, (void)in, (void)n_out, (void)out;
+    MICA_FAIL(MICA_E_INTERNAL, "a fused group is made from a graph and is never part of one");
+}
+
 /* --- said in simpler ops
  * --------------------------------------------------------------------------------------- */
 
@@ -117,6 +124,7 @@ const mica__rules mica__elementwise_rules[] = {
     {MICA__OP_SWIGLU, "silu(a) * b", infer_divide, swiglu_parts, 0, 0},
     {MICA__OP_GEGLU, "gelu_tanh(a) * b", infer_divide, geglu_parts, 0, 0},
     {MICA__OP_ASTYPE, "conversion", infer_astype, NULL, 0, 0},
+    {MICA__OP_FUSED, "a group of elementwise operations", infer_fused, NULL, 0, 0},
     {MICA__N_OPS, NULL, NULL, NULL, 0, 0},
 };
 

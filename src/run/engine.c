@@ -100,8 +100,10 @@ int64_t mica__engine_default_kv(const mica__stepper *stepper, int64_t context, i
     const int64_t blocks = (context + MICA__KV_BLOCK_TOKENS - 1) / MICA__KV_BLOCK_TOKENS;
     for (int pool = 0; pool < stepper->n_pools; pool++) {
         const mica__pool_spec *spec = &stepper->pools[pool];
-        want += (double)spec->block_bytes * (double)n_sequences *
-                (spec->kind == MICA__POOL_STATE ? 2.0 : (double)blocks);
+        want +=
+            (double)n_sequences *
+            ((double)spec->block_bytes * (spec->kind == MICA__POOL_STATE ? 2.0 : (double)blocks) +
+             2.0 * (double)sysconf(_SC_PAGESIZE)); /* rounded up to whole pages */
     }
     mica_memory_usage usage;
     mica_memory_read(&usage);

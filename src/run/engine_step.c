@@ -154,8 +154,9 @@ static void take_results(mica_engine *engine, const mica__step *step)
 static void fail_members(mica_engine *engine, mica_status status)
 {
     char message[MICA__MESSAGE_BYTES];
-    const mica_finish_reason reason =
-        status == MICA_E_MEMORY ? MICA_FINISH_MEMORY : MICA_FINISH_ERROR;
+    const mica_finish_reason reason = status == MICA_E_MEMORY      ? MICA_FINISH_MEMORY
+                                      : status == MICA_E_CANCELLED ? MICA_FINISH_CANCELLED
+                                                                   : MICA_FINISH_ERROR;
     memcpy(message, mica_last_error(), sizeof message - 1);
     message[sizeof message - 1] = '\0';
     for (int64_t i = 0; i < engine->n_members; i++) {

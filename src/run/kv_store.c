@@ -7,6 +7,7 @@
 #include "run/kv_store.h"
 
 #include <string.h>
+#include <unistd.h>
 
 static mica_status check_spec(const mica__pool_spec *spec, int index)
 {
@@ -26,11 +27,12 @@ static mica_status check_spec(const mica__pool_spec *spec, int index)
 static mica_status reserve_for(const mica__pool_spec *specs, int n_pools, int64_t limit,
                                int64_t *reserve)
 {
+    const int64_t page = (int64_t)sysconf(_SC_PAGESIZE);
     *reserve = 1;
     for (int pool = 0; pool < n_pools; pool++) {
         MICA_TRY(check_spec(&specs[pool], pool));
         const int64_t blocks = mica__kv_pool_blocks(&specs[pool], limit);
-        if (blocks < 1)
+        if (blocks < 1 || limit < page)
             MICA_FAIL(MICA_E_MEMORY,
                       "the KV budget of %lld bytes is less than one block of KV pool %d, %lld "
                       "bytes for %d tokens: give the KV cache more memory",

@@ -179,6 +179,16 @@ static mica_status copy_row(mica__sampler *sampler, const float *logits)
     return MICA_OK;
 }
 
+/* Whether the largest logit of the row as it is will be taken. */
+static bool is_plain_greedy(const mica__sampler_input *input)
+{
+    const mica_sampling *sampling = input->sampling;
+    return sampling->temperature == 0 && !input->allowed && sampling->n_logit_bias == 0 &&
+           (sampling->repetition_penalty == 0 || sampling->repetition_penalty == 1) &&
+           sampling->presence_penalty == 0 && sampling->frequency_penalty == 0 &&
+           sampling->dry_multiplier == 0;
+}
+
 static void change_logits(mica__sampler *sampler, const mica__sampler_input *input)
 {
     mica__apply_bias(sampler, input->sampling);
@@ -264,7 +274,8 @@ mica_status mica__sampler_draw(mica__sampler *sampler, const mica__sampler_input
     const double total = input->logprobs ? log_total(input->logits, sampler->n_vocab) : 0;
     if (input->logprobs)
         find_top(input->logits, sampler->n_vocab, input->n_top, total, sample);
-    change_logits(sampler, input);
+    if (!is_plain_greedy(input))
+        change_logits(sampler, input);
     if (largest(sampler->logits, sampler->n_vocab) == -INFINITY)
         MICA_FAIL(MICA_E_STATE,
                   "no token is possible: all %lld are masked or have a logit of "

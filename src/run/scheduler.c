@@ -18,9 +18,10 @@
 
 /* --- what a sequence needs -------------------------------------------------------------------- */
 
-/* How blocks are counted. By their bytes, neighbours sharing pages: pausing deals with what that
- * overlooks. Or with all pages that a block may need for itself: a promise that can be kept. */
-typedef enum counting { COUNT_BYTES, COUNT_PAGES } counting;
+/* How needs are counted. At the least, in bytes of blocks whose neighbours share their pages and
+ * with chunks of one token: what a sequence alone can do with. Or with all pages that a block may
+ * need for itself and chunks of full size: a promise that can be kept beside others. */
+typedef enum counting { COUNT_LEAST, COUNT_SURELY } counting;
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -40,30 +41,30 @@ static int64_t remaining(const mica__sequence *sequence)
 static int64_t block_cost(const mica__scheduler *scheduler, int pool, counting how)
 {
     const mica__kv_pool *blocks = &scheduler->store.pools[pool];
-    return how == COUNT_PAGES ? mica__kv_pool_worst_bytes(blocks) : blocks->spec.block_bytes;
+    return how == COUNT_SURELY ? mica__kv_pool_worst_bytes(blocks) : blocks->spec.block_bytes;
 }
 
 /* The most blocks of a window pool that a sequence holds at once while it grows to `positions`:
  * what the first position of a chunk sees, up to 15 positions kept before that, and the chunk. */
-static int64_t window_blocks(const mica__scheduler *scheduler, const mica__pool_spec *spec,
-                             int64_t positions)
+static int64_t window_blocks(const mica__pool_spec *spec, int64_t positions, int64_t chunk)
 {
     const int64_t all = blocks_for(positions);
     if (spec->window >= positions)
         return all;
-    return least(all, blocks_for(spec->window + scheduler->prefill_chunk + BLOCK - 2) + 1);
+    return least(all, blocks_for(spec->window + chunk + BLOCK - 2) + 1);
 }
 
 /* Bytes that growing to `positions` takes beyond `held` blocks. */
 static int64_t bytes_for(const mica__scheduler *scheduler, int64_t positions,
                          const int64_t held[MICA__KV_MAX_POOLS], counting how)
 {
+    const int64_t chunk = how == COUNT_SURELY ? scheduler->prefill_chunk : 1;
     int64_t bytes = 0;
     for (int pool = 0; pool < scheduler->store.n_pools; pool++) {
         const mica__pool_spec *spec = &scheduler->store.pools[pool].spec;
         int64_t blocks = 1;
         if (spec->kind == MICA__POOL_WINDOW)
-            blocks = window_blocks(scheduler, spec, positions);
+            blocks = window_blocks(spec, positions, chunk);
         else if (spec->kind == MICA__POOL_FULL)
             blocks = blocks_for(positions);
         if (blocks > held[pool])
@@ -77,12 +78,12 @@ mica_status mica__scheduler_check_fit(const mica__scheduler *scheduler, int64_t 
 {
     static const int64_t nothing[MICA__KV_MAX_POOLS];
     const int64_t limit = scheduler->store.budget.limit;
-    const int64_t prompt = bytes_for(scheduler, n_prompt, nothing, COUNT_BYTES);
+    const int64_t prompt = bytes_for(scheduler, n_prompt, nothing, COUNT_LEAST);
     if (prompt > limit)
         MICA_FAIL(MICA_E_MEMORY,
                   "a prompt of %lld tokens needs %lld bytes of KV, the whole KV budget is %lld",
                   (long long)n_prompt, (long long)prompt, (long long)limit);
-    const int64_t all = bytes_for(scheduler, most_positions, nothing, COUNT_PAGES);
+    const int64_t all = bytes_for(scheduler, most_positions, nothing, COUNT_SURELY);
     if (scheduler->admission == MICA_ADMISSION_STRICT && all > limit)
         MICA_FAIL(MICA_E_MEMORY,
                   "fully grown to %lld tokens the request needs %lld bytes of KV, the whole KV "
@@ -214,7 +215,7 @@ static mica_status check_room(const mica__scheduler *scheduler, const mica__sequ
 {
     const bool alone = scheduler->n_running == 0;
     const counting how =
-        alone && scheduler->admission == MICA_ADMISSION_OPTIMISTIC ? COUNT_BYTES : COUNT_PAGES;
+        alone && scheduler->admission == MICA_ADMISSION_OPTIMISTIC ? COUNT_LEAST : COUNT_SURELY;
     const int64_t ahead =
         sequence->state == MICA__SEQUENCE_PAUSED ? steps_to_catch_up(scheduler, sequence) : -1;
     const int64_t need = bytes_for(scheduler, positions, sequence->held, how);

@@ -194,8 +194,7 @@ static mica_status macro_attribute(jinja_run *run, const struct jinja_macro *mac
     const jinja_node *node = macro->node;
     *out = (jinja_value){.type = JINJA_ABSENT};
     if (strcmp(name, "name") == 0) {
-        const char *text = node->name >= 0 ? run->program->names[node->name].text : "caller";
-        return mica__jinja_string(&run->heap, text, strlen(text), false, out);
+        return mica__jinja_string(&run->heap, macro->name, strlen(macro->name), false, out);
     }
     if (strcmp(name, "catch_kwargs") == 0)
         *out = mica__jinja_bool(node->flag & MACRO_KWARGS);
@@ -234,6 +233,17 @@ static mica_status own_attribute(jinja_run *run, const jinja_value *object, cons
         return macro_attribute(run, object->macro, text, out);
     if (object->type == JINJA_CYCLER && strcmp(text, "current") == 0)
         *out = object->cycler->items[object->cycler->at];
+    const bool whole = object->type == JINJA_INT || object->type == JINJA_BOOL;
+    if (whole && (strcmp(text, "real") == 0 || strcmp(text, "numerator") == 0)) {
+        *out = mica__jinja_int(0);
+        mica__jinja_as_int(object, &out->integer);
+    }
+    if (whole && strcmp(text, "denominator") == 0)
+        *out = mica__jinja_int(1);
+    if (object->type == JINJA_FLOAT && strcmp(text, "real") == 0)
+        *out = *object;
+    if ((whole || object->type == JINJA_FLOAT) && strcmp(text, "imag") == 0)
+        *out = whole ? mica__jinja_int(0) : mica__jinja_float(0);
     const bool group = object->type == JINJA_TUPLE && object->list->n == 2 &&
                        strcmp(object->list->type_name, "_GroupTuple") == 0;
     if (group && strcmp(text, "grouper") == 0)

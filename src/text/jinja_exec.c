@@ -2,8 +2,9 @@
  *
  * Scopes: for, with, macros, and the bodies of set, filter, call and generation blocks have one of
  * their own; if has none. A loop's body starts every iteration with an empty scope, whose storage
- * is used again unless a macro was defined in it and still looks into it. SPDX-License-Identifier:
- * MIT
+ * is used again unless a macro was defined in it and still looks into it.
+ *
+ * SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
 #include <string.h>
@@ -447,10 +448,10 @@ static mica_status bind_parameters(jinja_run *run, const jinja_node *node, jinja
 }
 
 /* varargs, kwargs and caller, or a complaint about arguments that nothing takes. */
-static mica_status bind_rest(jinja_run *run, const jinja_node *node, jinja_scope *scope,
+static mica_status bind_rest(jinja_run *run, const struct jinja_macro *macro, jinja_scope *scope,
                              const jinja_args *args, bool *used, int64_t n_taken)
 {
-    const char *macro = node->name >= 0 ? run->program->names[node->name].text : "caller";
+    const jinja_node *node = macro->node;
     const int32_t caller = mica__jinja_name_find(run->program, "caller", 6);
     jinja_value value;
     bool own_caller = false;
@@ -477,7 +478,8 @@ static mica_status bind_rest(jinja_run *run, const jinja_node *node, jinja_scope
     } else {
         for (int64_t i = 0; i < args->n_named; i++)
             if (!used[i])
-                MICA_FAIL(MICA_E_ARGUMENT, "macro '%s' takes no keyword argument '%.*s'", macro,
+                MICA_FAIL(MICA_E_ARGUMENT, "macro '%s' takes no keyword argument '%.*s'",
+                          macro->name,
                           args->names[i].text.length < 60 ? (int)args->names[i].text.length : 60,
                           mica__jinja_chars(&args->names[i]));
     }
@@ -492,7 +494,7 @@ static mica_status bind_rest(jinja_run *run, const jinja_node *node, jinja_scope
                                   &value);
     }
     if (args->n > n_taken)
-        MICA_FAIL(MICA_E_ARGUMENT, "macro '%s' takes not more than %lld arguments", macro,
+        MICA_FAIL(MICA_E_ARGUMENT, "macro '%s' takes not more than %lld arguments", macro->name,
                   (long long)n_taken);
     return MICA_OK;
 }
@@ -507,7 +509,7 @@ mica_status mica__jinja_call_macro(jinja_run *run, struct jinja_macro *macro,
         return run->heap.status;
     memset(used, 0, (size_t)args->n_named + 1);
     MICA_TRY(bind_parameters(run, macro->node, scope, args, used, &n_taken));
-    MICA_TRY(bind_rest(run, macro->node, scope, args, used, n_taken));
+    MICA_TRY(bind_rest(run, macro, scope, args, used, n_taken));
     return capture(run, scope, macro->node->c, out);
 }
 
@@ -516,7 +518,10 @@ static mica_status make_macro(jinja_run *run, const jinja_node *node, jinja_valu
     struct jinja_macro *macro = mica__jinja_take(&run->heap, 1, sizeof *macro);
     if (!macro)
         return run->heap.status;
-    *macro = (struct jinja_macro){.node = node, .scope = run->scope};
+    *macro = (struct jinja_macro){.node = node,
+                                  .name = node->name >= 0 ? run->program->names[node->name].text
+                                                          : "caller",
+                                  .scope = run->scope};
     for (jinja_scope *s = run->scope; s->parent; s = s->parent)
         s->captured = true;
     *out = (jinja_value){.type = JINJA_MACRO, .macro = macro};

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/json.h"
+#include "text/decimal.h"
 #include "text/jinja_run.h"
 
 mica_status mica__jinja_new_list(jinja_run *run, jinja_type type, jinja_list **list,
@@ -132,7 +132,7 @@ static bool parse_float(const jinja_value *text, double *value)
     }
     if (at != n)
         return false;
-    *value = mica__json_number_value(from, n - (size_t)(from - digits));
+    *value = mica__jinja_float_value(from, n - (size_t)(from - digits));
     if (negative)
         *value = -*value;
     return true;
@@ -196,7 +196,7 @@ static mica_status filter_float(jinja_run *run, const jinja_value *self, const j
         *out = mica__jinja_float(number);
     else if (self->type == JINJA_BIGINT)
         *out =
-            mica__jinja_float(mica__json_number_value(mica__jinja_chars(self), self->text.length));
+            mica__jinja_float(mica__jinja_float_value(mica__jinja_chars(self), self->text.length));
     else
         *out = args[0].type == JINJA_ABSENT ? mica__jinja_float(0) : args[0];
     return MICA_OK;
@@ -206,30 +206,17 @@ static mica_status filter_float(jinja_run *run, const jinja_value *self, const j
  */
 static double round_decimal(double value, int64_t precision)
 {
-    char text[400], digits[400];
-    int n = 0, exponent = 0;
+    char text[MICA__DECIMAL_BYTES];
     if (!isfinite(value) || precision > 330)
         return value;
+    if (precision < -308)
+        return copysign(0.0, value);
     if (precision < 0) {
-        if (precision < -308)
-            return copysign(0.0, value);
         const double unit = pow(10, (double)-precision);
         return nearbyint(value / unit) * unit;
     }
-    if (fabs(value) >= 1e16)
-        return value;
-    snprintf(text, sizeof text, "%.*f", (int)precision, fabs(value));
-    bool behind = false;
-    for (const char *p = text; *p; p++) {
-        if (*p < '0' || *p > '9') {
-            behind = true;
-            continue;
-        }
-        digits[n++] = *p;
-        exponent -= behind;
-    }
-    snprintf(digits + n, sizeof digits - (size_t)n, "e%d", exponent);
-    return copysign(mica__json_number_value(digits, strlen(digits)), value);
+    const size_t n = mica__decimal_fixed(value, (int)precision, false, text);
+    return copysign(mica__jinja_float_value(text, n), value);
 }
 
 static mica_status round_int(int64_t value, int64_t precision, jinja_value *out)
@@ -293,7 +280,7 @@ static mica_status filter_filesizeformat(jinja_run *run, const jinja_value *self
     if (value == 1) {
         snprintf(text, sizeof text, "1 Byte");
     } else if (value < base) {
-        snprintf(text, sizeof text, "%.0f Bytes", trunc(value));
+        snprintf(text, sizeof text, "%lld Bytes", (long long)value);
     } else {
         int unit = 0;
         for (value /= base; value >= base && unit < 7; unit++)

@@ -242,6 +242,10 @@ static mica_status filter_truncate(jinja_run *run, const jinja_value *self, cons
     if (end.type == JINJA_ABSENT)
         MICA_TRY(mica__jinja_string(&run->heap, "...", 3, false, &end));
     MICA_TRY(mica__jinja_need_string("an end must be a string", &end));
+    if (self->type == JINJA_UNDEFINED) {
+        *out = *self;
+        return MICA_OK;
+    }
     MICA_TRY(mica__jinja_need_string("truncate takes a string", self));
     const int64_t kept = length - mica__jinja_points(&end);
     if (kept < 0 || leeway < 0)

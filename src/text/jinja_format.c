@@ -1,25 +1,25 @@
 /* jinja_format.c - text % values and str.format, with Python's format specifications.
  *
  * Both parse what stands before the conversion letter into one `spec` and share the layout of
- * numbers and text. Digits come from snprintf with the decimal point of the C locale put back in.
+ * numbers and text.
  * SPDX-License-Identifier: MIT
  */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "text/decimal.h"
 #include "text/jinja_run.h"
 #include "text/letter_case.h"
 
-#define MAX_PRECISION 400
-#define NUMBER_BYTES  1200 /* 310 digits, grouped, before the point and MAX_PRECISION behind it */
+#define NUMBER_BYTES 1200 /* a decimal with separators between groups of its digits */
 
 typedef struct spec {
     jinja_value fill; /* a string of one character, or ABSENT for a blank */
     char align;       /* < > ^ =, or 0 */
     char sign;        /* + - blank, or 0 */
     bool alternate;
+    bool zero;     /* the alignment is that of a leading 0 */
     char grouping; /* , or _ or 0 */
     int64_t width;
     int64_t precision; /* -1: not given */
@@ -28,77 +28,34 @@ typedef struct spec {
 
 /* --- numbers to text ----------------------------------------------------------------------- */
 
-/* Makes the decimal point a dot, whatever the locale printed. */
-static void fix_point(char *text)
-{
-    char *p = text;
-    while (*p >= '0' && *p <= '9')
-        p++;
-    if (!*p || *p == 'e' || *p == 'E')
-        return;
-    char *rest = p;
-    while (*rest && !(*rest >= '0' && *rest <= '9') && *rest != 'e' && *rest != 'E')
-        rest++;
-    *p = '.';
-    memmove(p + 1, rest, strlen(rest) + 1);
-}
-
-/* Without a type but with a precision: as 'g', but whole numbers keep one digit behind the point
- * and the exponent comes one digit earlier. */
-static void general_text(double value, int precision, char *text)
-{
-    char shown[MAX_PRECISION + 32];
-    if (precision == 0)
-        precision = 1;
-    snprintf(shown, sizeof shown, "%.*e", precision - 1, value);
-    const int exponent = atoi(strchr(shown, 'e') + 1);
-    if (exponent + 1 > precision - 1 || exponent + 1 <= -4) {
-        snprintf(text, NUMBER_BYTES, "%.*e", precision - 1, value);
-        fix_point(text);
-        char *e = strchr(text, 'e'), *end = e;
-        while (strchr(text, '.') && end > text && end[-1] == '0')
-            end--;
-        if (end > text && end[-1] == '.')
-            end--;
-        memmove(end, e, strlen(e) + 1);
-        return;
-    }
-    snprintf(text, NUMBER_BYTES, "%.*g", precision, value);
-    fix_point(text);
-    if (!strchr(text, '.'))
-        strcat(text, ".0");
-}
-
-/* The digits of |value|. */
+/* The digits of |value|. Without a type but with a precision: as 'g', but whole numbers keep one
+ * digit behind the point and the exponent comes one digit earlier. */
 static void float_digits(double value, const spec *s, char *text)
 {
     const int precision = s->precision < 0 ? 6 : (int)s->precision;
+    const int significant = precision ? precision : 1;
+    const char lower = (char)(s->type | 0x20);
+    const bool large = s->type && lower != s->type;
+    size_t n;
     value = fabs(value);
-    if (isnan(value) || isinf(value)) {
-        const bool large = s->type == 'F' || s->type == 'E' || s->type == 'G';
-        snprintf(text, NUMBER_BYTES, "%s%s",
-                 isnan(value) ? (large ? "NAN" : "nan") : (large ? "INF" : "inf"),
-                 s->type == '%' ? "%" : "");
-        return;
-    }
-    if (!s->type || s->type == 'n') {
-        if (!s->type && s->precision < 0)
-            text[mica__jinja_float_text(value, text)] = '\0';
-        else if (!s->type)
-            general_text(value, precision, text);
-        else
-            snprintf(text, NUMBER_BYTES, "%.*g", precision, value);
-    } else if (s->type == '%') {
-        snprintf(text, NUMBER_BYTES, "%.*f", precision, value * 100);
-        fix_point(text);
-        strcat(text, "%");
-        return;
-    } else {
-        char format[8];
-        snprintf(format, sizeof format, "%%%s.*%c", s->alternate ? "#" : "", s->type);
-        snprintf(text, NUMBER_BYTES, format, precision, value);
-    }
-    fix_point(text);
+    if (isnan(value) || isinf(value))
+        n = (size_t)snprintf(text, 8, "%s",
+                             isnan(value) ? (large ? "NAN" : "nan") : (large ? "INF" : "inf"));
+    else if (!s->type && s->precision < 0)
+        n = mica__jinja_float_text(value, text);
+    else if (lower == 'f' || s->type == '%')
+        n = mica__decimal_fixed(s->type == '%' ? value * 100 : value, precision, s->alternate,
+                                text);
+    else if (lower == 'e')
+        n = mica__decimal_scientific(value, precision, s->alternate, s->type, text);
+    else
+        n = mica__decimal_general(value, precision, s->type ? significant : significant - 1,
+                                  s->alternate, large ? 'E' : 'e', text);
+    text[n] = '\0';
+    if (!s->type && !isinf(value) && !isnan(value) && !strpbrk(text, ".e"))
+        n += (size_t)snprintf(text + n, 4, ".0");
+    if (s->type == '%')
+        snprintf(text + n, 4, "%%");
 }
 
 /* The digits of |value| in the base of the type. */
@@ -202,8 +159,8 @@ static mica_status put_int(jinja_run *run, jinja_bytes *to, const spec *s, int64
 static mica_status put_float(jinja_run *run, jinja_bytes *to, const spec *s, double value)
 {
     char digits[NUMBER_BYTES];
-    if (s->precision > MAX_PRECISION)
-        MICA_FAIL(MICA_E_BUDGET, "a precision over %d", MAX_PRECISION);
+    if (s->precision > MICA__DECIMAL_MAX_PRECISION)
+        MICA_FAIL(MICA_E_BUDGET, "a precision over %d", MICA__DECIMAL_MAX_PRECISION);
     float_digits(value, s, digits);
     if (s->grouping)
         group_digits(digits, s);
@@ -460,8 +417,10 @@ static mica_status parse_spec(jinja_run *run, const jinja_value *text, spec *s)
         at++;
         if (s->fill.type == JINJA_ABSENT)
             MICA_TRY(mica__jinja_string(&run->heap, "0", 1, false, &s->fill));
-        if (!s->align)
+        if (!s->align) {
             s->align = '=';
+            s->zero = true;
+        }
     }
     for (; at < end && bytes[at] >= '0' && bytes[at] <= '9'; at++)
         s->width = s->width < INT32_MAX ? s->width * 10 + (bytes[at] - '0') : s->width;
@@ -501,16 +460,11 @@ static mica_status put_formatted(jinja_run *run, jinja_bytes *to, const jinja_va
     if (value->type == JINJA_STRING) {
         if (s.type && s.type != 's')
             return unknown_code(s.type, value);
-        if (s.sign || s.alternate || s.grouping || (s.align == '=' && s.width))
+        if (s.sign || s.alternate || s.grouping || (s.align == '=' && !s.zero))
             MICA_FAIL(MICA_E_ARGUMENT, "a string cannot be formatted as a number");
         return put_padded(run, to, &s, value);
     }
     if (mica__jinja_as_int(value, &integer) && (!s.type || strchr("bcdoxXn", s.type))) {
-        if (value->type == JINJA_BOOL && !s.type) {
-            jinja_value shown;
-            MICA_TRY(mica__jinja_str(&run->heap, value, &shown));
-            return put_padded(run, to, &s, &shown);
-        }
         if (s.precision >= 0)
             MICA_FAIL(MICA_E_ARGUMENT, "Precision not allowed in integer format specifier");
         if (s.type == 'c')
@@ -592,8 +546,6 @@ static mica_status field_value(formatter *f, const jinja_value *field, jinja_val
         at += bracket;
         MICA_TRY(bracket ? mica__jinja_item(f->run, &object, &key, out)
                          : mica__jinja_attribute(f->run, &object, &key, out));
-        if (out->type == JINJA_UNDEFINED)
-            return mica__jinja_undefined_used(out);
     }
     return MICA_OK;
 }

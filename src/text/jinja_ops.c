@@ -233,7 +233,7 @@ mica_status mica__jinja_binary(jinja_run *run, int op, const jinja_value *a, con
     double x, y;
     if (op == TOKEN_ADD && a->type == JINJA_STRING && b->type == JINJA_STRING)
         return add_text(run, a, b, out);
-    if (op == TOKEN_MOD && a->type == JINJA_STRING && b->type != JINJA_UNDEFINED)
+    if (op == TOKEN_MOD && a->type == JINJA_STRING)
         return mica__jinja_percent(run, a, b, out);
     if (mica__jinja_as_int(a, &i) && mica__jinja_as_int(b, &j))
         return int_binary(op, i, j, out);
@@ -309,6 +309,12 @@ mica_status mica__jinja_contains(jinja_run *run, const jinja_value *container,
                   !__builtin_sub_overflow(i, r->start, &from_start) && from_start % r->step == 0 &&
                   from_start / r->step >= 0 && from_start / r->step < r->n;
         return MICA_OK;
+    }
+    if (container->type == JINJA_ITERATOR) { /* used up as far as the item is found */
+        jinja_list *list = container->list;
+        for (*result = false; !*result && list->at < list->n; list->at++)
+            *result = mica__jinja_equal(&run->heap, &list->items[list->at], item);
+        return run->heap.status;
     }
     jinja_value *items;
     int64_t n;

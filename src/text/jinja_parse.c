@@ -272,6 +272,10 @@ static mica_status parse_target(jinja_parser *p, bool namespaces, int depth, jin
 
 static mica_status define_target(jinja_parser *p, const jinja_node *target)
 {
+    if (target->kind == NODE_NAME && p->loops &&
+        strcmp(p->program->names[target->name].text, "loop") == 0)
+        return mica__jinja_refuse(p, target->at, MICA_E_FORMAT,
+                                  "'loop' cannot be set in a for loop");
     if (target->kind == NODE_NAME)
         return mica__jinja_define(p, target->name);
     if (target->kind == NODE_TUPLE)
@@ -335,6 +339,7 @@ static mica_status parse_body(jinja_parser *p, const char *const *ends, const ji
             MICA_TRY(parse_print(p, &node));
         else
             MICA_TRY(parse_statement(p, &node));
+        MICA_TRY(mica__jinja_check_known(p));
         if (last)
             last->next = node;
         else
@@ -412,6 +417,7 @@ static mica_status parse_for(jinja_parser *p, jinja_node *node)
     node->a = target;
     node->b = iterable;
     MICA_TRY(mica__jinja_push_scope(p));
+    p->loops++;
     MICA_TRY(define_target(p, target));
     if (mica__jinja_skip_name(p, "if"))
         MICA_TRY(mica__jinja_parse_expression(p, &condition));
@@ -420,7 +426,6 @@ static mica_status parse_for(jinja_parser *p, jinja_node *node)
     MICA_TRY(end_tag(p));
     MICA_TRY(intern(p, "loop", 4, &loop));
     MICA_TRY(mica__jinja_define(p, loop));
-    p->loops++;
     MICA_TRY(parse_body(p, ends, &node->d));
     p->loops--;
     mica__jinja_pop_scope(p);
@@ -463,6 +468,11 @@ static mica_status parse_parameters(jinja_parser *p, jinja_node *node)
             MICA_TRY(mica__jinja_expect(p, TOKEN_COMMA, "',' or ')'"));
         MICA_TRY(mica__jinja_node(p, NODE_PARAM, p->at->at, &parameter));
         MICA_TRY(mica__jinja_take_name(p, &parameter->name));
+        for (const jinja_node *other = node->a; other; other = other->next)
+            if (other->name == parameter->name)
+                return mica__jinja_refuse(p, parameter->at, MICA_E_FORMAT,
+                                          "the parameter '%s' appears twice",
+                                          p->program->names[parameter->name].text);
         MICA_TRY(mica__jinja_define(p, parameter->name));
         if (mica__jinja_skip(p, TOKEN_ASSIGN))
             MICA_TRY(mica__jinja_parse_expression(p, &value));

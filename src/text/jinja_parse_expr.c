@@ -355,17 +355,29 @@ static mica_status parse_dotted(jinja_parser *p, const jinja_value **value)
     return mica__jinja_token_value(p, &whole, value);
 }
 
+static bool known(const jinja_node *node)
+{
+    return node->kind == NODE_FILTER ? mica__jinja_filter_known(node->value)
+                                     : mica__jinja_test_known(node->value);
+}
+
 /* Unknown filters and tests are refused while parsing, but for those in a branch that may never be
  * taken: these fail when they are reached. */
-static mica_status check_known(jinja_parser *p, const jinja_node *node)
+static void note_unknown(jinja_parser *p, const jinja_node *node)
 {
-    const bool known = node->kind == NODE_FILTER ? mica__jinja_filter_known(node->value)
-                                                 : mica__jinja_test_known(node->value);
-    if (known || p->conditional)
+    if (!p->conditional && !p->unknown && !known(node))
+        p->unknown = node;
+}
+
+mica_status mica__jinja_check_known(const jinja_parser *p)
+{
+    const jinja_node *node = p->unknown;
+    if (!node)
         return MICA_OK;
     return mica__jinja_refuse(p, node->at, MICA_E_FORMAT, "there is no %s named '%.*s'",
                               node->kind == NODE_FILTER ? "filter" : "test",
-                              (int)node->value->text.length, mica__jinja_chars(node->value));
+                              node->value->text.length < 60 ? (int)node->value->text.length : 60,
+                              mica__jinja_chars(node->value));
 }
 
 mica_status mica__jinja_parse_filters(jinja_parser *p, jinja_node *subject, bool started,
@@ -379,7 +391,7 @@ mica_status mica__jinja_parse_filters(jinja_parser *p, jinja_node *subject, bool
         MICA_TRY(parse_dotted(p, &filter->value));
         if (p->at->kind == TOKEN_LPAREN)
             MICA_TRY(parse_arguments(p, &filter->b));
-        MICA_TRY(check_known(p, filter));
+        note_unknown(p, filter);
         MICA_TRY(mica__jinja_close_node(p, filter));
         subject = filter;
     }
@@ -426,7 +438,7 @@ static mica_status parse_test(jinja_parser *p, jinja_node *subject, jinja_node *
         MICA_TRY(mica__jinja_close_node(p, argument));
         (*out)->b = argument;
     }
-    MICA_TRY(check_known(p, *out));
+    note_unknown(p, *out);
     return mica__jinja_close_node(p, *out);
 }
 
@@ -636,9 +648,11 @@ mica_status mica__jinja_parse_or(jinja_parser *p, jinja_node **out)
 mica_status mica__jinja_parse_expression(jinja_parser *p, jinja_node **out)
 {
     jinja_node *node, *test, *otherwise = NULL, *value;
+    const jinja_node *unknown = p->unknown;
     MICA_TRY(enter(p));
     MICA_TRY(mica__jinja_parse_or(p, &value));
     while (mica__jinja_at_name(p, "if")) {
+        p->unknown = unknown; /* what stands before the "if" may never be reached */
         MICA_TRY(mica__jinja_node(p, NODE_COND, p->at->at, &node));
         p->at++;
         p->conditional++;

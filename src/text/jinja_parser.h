@@ -19,9 +19,10 @@ typedef struct jinja_parser {
     jinja_program *program;
     jinja_heap *heap; /* the program's */
     const jinja_token *at;
-    int nesting;       /* of statements */
-    int expressions;   /* of expressions, while they are parsed */
-    int loops;         /* open for loops of this macro */
+    int nesting;               /* of statements */
+    int expressions;           /* of expressions, while they are parsed */
+    int loops;                 /* open for loops of this macro */
+    const jinja_node *unknown; /* a filter or test of the current statement that mica lacks */
     int conditional;   /* in a branch: an unknown filter there fails only when it is reached */
     uint8_t *mentions; /* flags of the macro being parsed, or NULL */
     jinja_scope_names scopes[MAX_STATEMENTS * 2 + 2];
@@ -65,6 +66,9 @@ mica_status mica__jinja_parse_postfix(jinja_parser *p, jinja_node *node, jinja_n
 
 /* One expression, or a tuple of several without parentheses. */
 mica_status mica__jinja_parse_tuple(jinja_parser *p, bool conditional, jinja_node **out);
+
+/* Fails when the statement that has just been parsed mentions a filter or test that is unknown. */
+mica_status mica__jinja_check_known(const jinja_parser *p);
 
 /* name(args) | name(args) ... applied to `subject` (NULL in filter blocks); the '|' before the
  * first has been read when `started`. */

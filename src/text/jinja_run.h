@@ -98,6 +98,7 @@ struct jinja_loop {
 
 struct jinja_macro {
     const jinja_node *node; /* NODE_MACRO */
+    const char *name;       /* "caller" for the body of a call block */
     jinja_scope *scope;     /* where it was defined */
 };
 
@@ -292,6 +293,10 @@ mica_status mica__jinja_str_format(jinja_run *run, const jinja_value *format,
 /* --- jinja_print.c ------------------------------------------------------------------------- */
 
 size_t mica__jinja_float_text(double value, char text[40]);
+
+/* The double nearest to digits that may have sign, point and exponent; infinite beyond the range.
+ */
+double mica__jinja_float_value(const char *text, size_t n);
 
 /* --- jinja_json.c -------------------------------------------------------------------------- */
 

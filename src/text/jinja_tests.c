@@ -30,7 +30,8 @@ TYPE_TEST(is_string, v->type == JINJA_STRING)
 TYPE_TEST(is_iterable, mica__jinja_iterable(v))
 TYPE_TEST(is_number, v->type == JINJA_BOOL || v->type == JINJA_INT || v->type == JINJA_BIGINT ||
                          v->type == JINJA_FLOAT)
-TYPE_TEST(is_sequence, v->type == JINJA_STRING || v->type == JINJA_LIST || v->type == JINJA_TUPLE ||
+TYPE_TEST(is_sequence, v->type == JINJA_UNDEFINED || v->type == JINJA_STRING ||
+                           v->type == JINJA_LIST || v->type == JINJA_TUPLE ||
                            v->type == JINJA_DICT || v->type == JINJA_RANGE)
 TYPE_TEST(is_callable, v->type == JINJA_UNDEFINED || v->type == JINJA_MACRO ||
                            v->type == JINJA_LOOP || v->type == JINJA_FUNCTION ||

@@ -202,8 +202,7 @@ static mica_status encode_all(encoding *e, const char *text, int64_t n, bool add
         MICA_TRY(mica__token_list_add(e->ids, t->before[i]));
     const int64_t first = e->ids->n;
     MICA_TRY(encode_text(e, text, n));
-    if (first == start + 1 && e->ids->n > first && e->ids->ids[first] == t->bos &&
-        e->ids->ids[start] == t->bos) {
+    if (first == start + 1 && e->ids->n > first && e->ids->ids[first] == e->ids->ids[start]) {
         /* The text brought its own begin token. */
         memmove(e->ids->ids + start, e->ids->ids + first,
                 (size_t)(e->ids->n - first) * sizeof *e->ids->ids);

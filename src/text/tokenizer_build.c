@@ -488,6 +488,8 @@ static mica_status check_roles(const mica_tokenizer *t)
 mica_status mica__tokenizer_finish(mica_tokenizer *t)
 {
     MICA_TRY(check_roles(t));
+    if (t->bos < 0 && t->n_before > 0)
+        t->bos = t->before[0];
     if (t->eos >= 0)
         MICA_TRY(mica__tokenizer_add_end(t, t->eos));
     if (t->eot >= 0)

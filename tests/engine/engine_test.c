@@ -718,7 +718,7 @@ static void options_that_make_no_sense_are_refused(void **state)
     make(&f);
     mica_engine_stats stats;
     mica_engine_read_stats(f.engine, &stats);
-    assert_true(stats.kv_limit > 0 && stats.kv_limit <= 16 * 64 * (1000 + 4096));
+    assert_true(stats.kv_limit > 0 && stats.kv_limit <= 16 * (64 * (1000 + 4096) + 4 * 4096));
     assert_greedy(&f, generate(&f), f.prompt, 100, 20);
     end(&f);
 }

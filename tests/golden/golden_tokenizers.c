@@ -1,8 +1,8 @@
-/* golden_tokenizers.c - golden_tokenizers DIR: every vocabulary below DIR against the ids that other programs gave.
+/* golden_tokenizers.c - golden_tokenizers DIR: vocabularies against the ids that others gave.
  *
- * One table says which files make a vocabulary and which vectors belong to it. Vectors without a vocabulary here and
- * files that the table does not know are listed and counted as skipped. Closes with "N passed, N failed, N skipped";
- * exit status 1 when a case failed.
+ * One table says which files below DIR make a vocabulary and which vectors belong to it. Vectors
+ * without a vocabulary here and files that the table does not know are listed and counted as
+ * skipped. Closes with "N passed, N failed, N skipped"; exit status 1 when a case failed.
  * SPDX-License-Identifier: MIT
  */
 #include <dirent.h>
@@ -19,8 +19,10 @@
 #include "support/unpack_xz.h"
 
 typedef enum vectors {
-    LLAMA_CPP,       /* llama.cpp-vocab/ggml-vocab-NAME.gguf.inp and .out: no special tokens added or found */
-    TRANSFORMERS_JS, /* a model of vectors/transformersjs_81_tokenizers.json: special tokens added and found */
+    LLAMA_CPP, /* llama.cpp-vocab/ggml-vocab-NAME.gguf.inp and .out: no special tokens added or
+                  found */
+    TRANSFORMERS_JS, /* a model of vectors/transformersjs_81_tokenizers.json: special tokens added
+                        and found */
     REFERENCE,       /* a set of tests/data/tokenizers/reference_ids.json */
     REFUSED,         /* opening it fails, and the message says NAME */
     REAL,            /* a fetched model; NAME is a file of golden/real */
@@ -46,8 +48,9 @@ typedef struct row {
 #define QWEN2 "qwen2/vocab.json.xz qwen2/merges.txt.xz qwen2/tokenizer_config.json"
 #define PHI3  "phi-3-mini/tokenizer.json.xz phi-3-mini/tokenizer_config.json"
 #define TINY  "tiny/torchtune_tiny_bpe_"
-#define WHISPER                                                                                                        \
-    "the model's merges, which were derived from the ranks, cannot make one of the tokens; by the ranks (tiktoken "     \
+#define WHISPER                                                                                    \
+    "the model's merges, which were derived from the ranks, cannot make one of the tokens; by "    \
+    "the ranks (tiktoken "                                                                         \
     "agrees) it is one token"
 
 static const row rows[] = {
@@ -58,17 +61,22 @@ static const row rows[] = {
     {CPP "llama-spm.gguf", NULL, TRANSFORMERS_JS, "Xenova/llama-tokenizer", 0, 0, 0, NULL, NULL},
     {CPP "phi-3.gguf", NULL, LLAMA_CPP, "phi-3", 0, 0, 0, NULL, NULL},
     {CPP "deepseek-coder.gguf", NULL, LLAMA_CPP, "deepseek-coder", 0, 0, 0, NULL, NULL},
-    {CPP "deepseek-coder.gguf", NULL, TRANSFORMERS_JS, "Xenova/deepseek-coder-1.3b-instruct", 0, 0, 0, NULL, NULL},
+    {CPP "deepseek-coder.gguf", NULL, TRANSFORMERS_JS, "Xenova/deepseek-coder-1.3b-instruct", 0, 0,
+     0, NULL, NULL},
     {CPP "bert-bge.gguf", NULL, REFUSED, "(WordPiece) are not supported yet", 0, 0, 0, NULL, NULL},
 
     {"llama2/tokenizer.model", NULL, LLAMA_CPP, "llama-spm", 0, 0, 0, NULL, NULL},
-    {"llama2/tokenizer.model", NULL, TRANSFORMERS_JS, "Xenova/llama-tokenizer", 0, 0, 0, NULL, NULL},
+    {"llama2/tokenizer.model", NULL, TRANSFORMERS_JS, "Xenova/llama-tokenizer", 0, 0, 0, NULL,
+     NULL},
     {"llama2/tokenizer.model", NULL, REFERENCE, "llama2", NO_ROUND_TRIP, 0, 0, NULL, NULL},
     {"llama3/tokenizer.model.xz", "llama3", LLAMA_CPP, "llama-bpe", 0, 0, 0, NULL, NULL},
-    {"llama3/tokenizer.model.xz", "llama3", TRANSFORMERS_JS, "Xenova/llama3-tokenizer", NO_ADD, 0, 0, NULL, NULL},
-    {"llama3/tokenizer.model.xz", "llama3", TRANSFORMERS_JS, "Xenova/llama3-tokenizer-new", NO_ADD, 1, 0, NULL, NULL},
+    {"llama3/tokenizer.model.xz", "llama3", TRANSFORMERS_JS, "Xenova/llama3-tokenizer", NO_ADD, 0,
+     0, NULL, NULL},
+    {"llama3/tokenizer.model.xz", "llama3", TRANSFORMERS_JS, "Xenova/llama3-tokenizer-new", NO_ADD,
+     1, 0, NULL, NULL},
     {"llama3/tokenizer.model.xz", "llama3", REFERENCE, "llama3", 0, 0, 0, NULL, NULL},
-    {"mistral/mistral_instruct_tokenizer_240323.model.v3", NULL, REFERENCE, "mistral-v3", NO_ROUND_TRIP, 0, 0, NULL, NULL},
+    {"mistral/mistral_instruct_tokenizer_240323.model.v3", NULL, REFERENCE, "mistral-v3",
+     NO_ROUND_TRIP, 0, 0, NULL, NULL},
     {PHI3, NULL, LLAMA_CPP, "phi-3", 0, 0, 0, NULL, NULL},
     {PHI3, NULL, REFERENCE, "phi-3-mini", NO_ROUND_TRIP, 0, 0, NULL, NULL},
     {QWEN2, NULL, LLAMA_CPP, "qwen2", NO_ROUND_TRIP, 0, 0, NULL, NULL},
@@ -76,37 +84,53 @@ static const row rows[] = {
     {QWEN2, NULL, TRANSFORMERS_JS, "Xenova/Qwen1.5-0.5B-Chat", NO_ROUND_TRIP, 0, 0, NULL, NULL},
     {QWEN2, NULL, REFERENCE, "qwen2", NO_ROUND_TRIP, 0, 0, NULL, NULL},
 
-    {"tiktoken/cl100k_base.tiktoken.xz", NULL, TRANSFORMERS_JS, "Xenova/gpt-4", 0, 0, 0, NULL, NULL},
+    {"tiktoken/cl100k_base.tiktoken.xz", NULL, TRANSFORMERS_JS, "Xenova/gpt-4", 0, 0, 0, NULL,
+     NULL},
     {"tiktoken/cl100k_base.tiktoken.xz", NULL, REFERENCE, "cl100k_base", 0, 0, 0, NULL, NULL},
-    {"tiktoken/o200k_base.tiktoken.xz", NULL, TRANSFORMERS_JS, "Xenova/gpt-4o", 0, 0, 0, NULL, NULL},
+    {"tiktoken/o200k_base.tiktoken.xz", NULL, TRANSFORMERS_JS, "Xenova/gpt-4o", 0, 0, 0, NULL,
+     NULL},
     {"tiktoken/o200k_base.tiktoken.xz", NULL, REFERENCE, "o200k_base", 0, 0, 0, NULL, NULL},
-    {"tiktoken/whisper_multilingual.tiktoken", "whisper", REFERENCE, "whisper", 0, 0, 0, NULL, NULL},
-    {"tiktoken/whisper_multilingual.tiktoken", "whisper", TRANSFORMERS_JS, "distil-whisper/distil-large-v2", NO_ADD, 4,
-     1, "SIMPLE_WITH_PUNCTUATION CURRENCY CURRENCY_WITH_DECIMALS", WHISPER},
-    {"tiktoken/whisper_multilingual.tiktoken", "whisper_v3", TRANSFORMERS_JS, "distil-whisper/distil-large-v3", NO_ADD,
-     2, 1, "CURRENCY", WHISPER},
+    {"tiktoken/whisper_multilingual.tiktoken", "whisper", REFERENCE, "whisper", 0, 0, 0, NULL,
+     NULL},
+    {"tiktoken/whisper_multilingual.tiktoken", "whisper", TRANSFORMERS_JS,
+     "distil-whisper/distil-large-v2", NO_ADD, 4, 1,
+     "SIMPLE_WITH_PUNCTUATION CURRENCY CURRENCY_WITH_DECIMALS", WHISPER},
+    {"tiktoken/whisper_multilingual.tiktoken", "whisper_v3", TRANSFORMERS_JS,
+     "distil-whisper/distil-large-v3", NO_ADD, 2, 1, "CURRENCY", WHISPER},
 
     {TINY "tokenizer.json", NULL, REFERENCE, "torchtune-tiny-bpe", 0, 0, 0, NULL, NULL},
-    {TINY "vocab.json " TINY "merges.txt", "qwen2", REFERENCE, "torchtune-tiny-bpe", 0, 0, 0, NULL, NULL},
-    {"tiny/torchtune_tiktoken_small.model", "cl100k_base", REFERENCE, "torchtune-tiktoken", 0, 0, 0, NULL, NULL},
-    {"tiny/torchtune_tokenizer_gemma_cropped.json", NULL, REFERENCE, "gemma-cropped", NO_ROUND_TRIP | NO_ADD, 0, 0,
+    {TINY "vocab.json " TINY "merges.txt", "qwen2", REFERENCE, "torchtune-tiny-bpe", 0, 0, 0, NULL,
+     NULL},
+    {"tiny/torchtune_tiktoken_small.model", "cl100k_base", REFERENCE, "torchtune-tiktoken", 0, 0, 0,
      NULL, NULL},
-    /* The package tokenizers refuses this one for the same reason: the merge "H e" makes no token. */
-    {"tiny/test_hf_tokenizer.json", NULL, REFUSED, "\"He\", which is not in the vocabulary", 0, 0, 0, NULL, NULL},
-    {"tiny/test_tiktoken_invalid_base64.model", "gpt2", REFUSED, "is not base64", 0, 0, 0, NULL, NULL},
-    {"tiny/test_tiktoken_invalid_rank.model", "gpt2", REFUSED, "is not \"base64 rank\"", 0, 0, 0, NULL, NULL},
-    {"tiny/test_tiktoken_no_space.model", "gpt2", REFUSED, "is not \"base64 rank\"", 0, 0, 0, NULL, NULL},
+    {"tiny/torchtune_tokenizer_gemma_cropped.json", NULL, REFERENCE, "gemma-cropped",
+     NO_ROUND_TRIP | NO_ADD, 0, 0, NULL, NULL},
+    /* The package tokenizers refuses this one for the same reason: the merge "H e" makes no token.
+     */
+    {"tiny/test_hf_tokenizer.json", NULL, REFUSED, "\"He\", which is not in the vocabulary", 0, 0,
+     0, NULL, NULL},
+    {"tiny/test_tiktoken_invalid_base64.model", "gpt2", REFUSED, "is not base64", 0, 0, 0, NULL,
+     NULL},
+    {"tiny/test_tiktoken_invalid_rank.model", "gpt2", REFUSED, "is not \"base64 rank\"", 0, 0, 0,
+     NULL, NULL},
+    {"tiny/test_tiktoken_no_space.model", "gpt2", REFUSED, "is not \"base64 rank\"", 0, 0, 0, NULL,
+     NULL},
     {"../../models/tales-19m/tokenizer.json", NULL, REFERENCE, "tales-19m", 0, 0, 0, NULL, NULL},
 
-    {"bert/bert-base-uncased.tokenizer.json", NULL, REFUSED, "WordPiece are not supported yet", 0, 0, 0, NULL, NULL},
-    {"bert/all-minilm-l6-v2.tokenizer.json", NULL, REFUSED, "WordPiece are not supported yet", 0, 0, 0, NULL, NULL},
-    {"t5/spiece.model", NULL, REFUSED, "Unigram model, which is not supported yet", 0, 0, 0, NULL, NULL},
-    {"t5/tokenizer.json.xz", NULL, REFUSED, "Unigram are not supported yet", 0, 0, 0, NULL, NULL},
-    {"sentencepiece/test_model.model", NULL, REFUSED, "Unigram model, which is not supported yet", 0, 0, 0, NULL, NULL},
-    {"sentencepiece/test_ja_model.model", NULL, REFUSED, "Unigram model, which is not supported yet", 0, 0, 0, NULL,
+    {"bert/bert-base-uncased.tokenizer.json", NULL, REFUSED, "WordPiece are not supported yet", 0,
+     0, 0, NULL, NULL},
+    {"bert/all-minilm-l6-v2.tokenizer.json", NULL, REFUSED, "WordPiece are not supported yet", 0, 0,
+     0, NULL, NULL},
+    {"t5/spiece.model", NULL, REFUSED, "Unigram model, which is not supported yet", 0, 0, 0, NULL,
      NULL},
+    {"t5/tokenizer.json.xz", NULL, REFUSED, "Unigram are not supported yet", 0, 0, 0, NULL, NULL},
+    {"sentencepiece/test_model.model", NULL, REFUSED, "Unigram model, which is not supported yet",
+     0, 0, 0, NULL, NULL},
+    {"sentencepiece/test_ja_model.model", NULL, REFUSED,
+     "Unigram model, which is not supported yet", 0, 0, 0, NULL, NULL},
 
-    {"SmolLM2-135M-Instruct.Q4_1.gguf", NULL, REAL, "smollm2-135m-instruct-q4_1.json", 0, 0, 0, NULL, NULL},
+    {"SmolLM2-135M-Instruct.Q4_1.gguf", NULL, REAL, "smollm2-135m-instruct-q4_1.json", 0, 0, 0,
+     NULL, NULL},
     {"gemma-3-270m-q4_k_m.gguf", NULL, REAL, "gemma-3-270m-q4_k_m.json", 0, 0, 0, NULL, NULL},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
@@ -116,7 +140,8 @@ static const struct {
     const char *file, *what;
 } others[] = {
     {"bert/bert-base-uncased-vocab.txt", "WordPiece is not supported yet"},
-    {"clip/bpe_simple_vocab_16e6.txt.gz", "merges without a vocabulary: CLIP's words end in </w>, not supported"},
+    {"clip/bpe_simple_vocab_16e6.txt.gz",
+     "merges without a vocabulary: CLIP's words end in </w>, not supported"},
     {"bpe-training-cs336/", "input and result of training a vocabulary"},
     {"vectors/", "vectors"},
 };
@@ -141,7 +166,8 @@ static const char *in_root(const char *relative)
     return path;
 }
 
-/* Where a file of a vocabulary lies in its folder: without what torchtune's names begin with, and unpacked. */
+/* Where a file of a vocabulary lies in its folder: without what torchtune's names begin with, and
+ * unpacked. */
 static const char *name_in_folder(const char *file)
 {
     static char name[256];
@@ -210,26 +236,30 @@ static void print_ids(const char *label, const int32_t *ids, int64_t n)
 }
 
 /* The ids decode to the text again. */
-static bool comes_back(const mica_tokenizer *t, const char *text, int64_t n, const mica_token_list *ids)
+static bool comes_back(const mica_tokenizer *t, const char *text, int64_t n,
+                       const mica_token_list *ids)
 {
     mica_token_decoder *decoder;
     const char *part;
     int64_t length;
     if (mica_token_decoder_new(t, 0, &decoder) != MICA_OK)
         return false;
-    const bool same = mica_token_decoder_next(decoder, ids->ids, ids->n, &part, &length) == MICA_OK && length == n &&
-                      memcmp(part, text, (size_t)n) == 0;
+    const bool same =
+        mica_token_decoder_next(decoder, ids->ids, ids->n, &part, &length) == MICA_OK &&
+        length == n && memcmp(part, text, (size_t)n) == 0;
     mica_token_decoder_free(decoder);
     return same;
 }
 
-static void check_case(const row *r, const mica_tokenizer *t, const char *label, const char *text, int64_t n,
-                       unsigned encode_flags, const int32_t *expected, int64_t n_expected)
+static void check_case(const row *r, const mica_tokenizer *t, const char *label, const char *text,
+                       int64_t n, unsigned encode_flags, const int32_t *expected,
+                       int64_t n_expected)
 {
     mica_token_list ids = {0};
     if (mica_tokenizer_encode(t, text, n, encode_flags, &ids) != MICA_OK) {
         report_failure(r, mica_last_error());
-    } else if (ids.n != n_expected || (ids.n && memcmp(ids.ids, expected, (size_t)ids.n * sizeof *expected) != 0)) {
+    } else if (ids.n != n_expected ||
+               (ids.n && memcmp(ids.ids, expected, (size_t)ids.n * sizeof *expected) != 0)) {
         report_failure(r, label);
         print_ids("ids     ", ids.ids, ids.n);
         print_ids("expected", expected, n_expected);
@@ -301,14 +331,14 @@ static bool excepted(const row *r, const char *label)
     return found && (found == r->except || found[-1] == ' ') && (found[n] == ' ' || !found[n]);
 }
 
-static void run_json_case(const row *r, const mica_tokenizer *t, const char *label, const mica__json *item,
-                          unsigned encode_flags)
+static void run_json_case(const row *r, const mica_tokenizer *t, const char *label,
+                          const mica__json *item, unsigned encode_flags)
 {
     static int32_t ids[1 << 16];
     const mica__json *text = mica__json_get(item, r->kind == REAL ? "prompt" : "text");
     const mica__json *pair = mica__json_get(item, "text_pair");
-    const int64_t n = list_ids(mica__json_get(item, r->kind == REAL ? "prompt_ids" : "ids"), r->before, r->after, ids,
-                               1 << 16);
+    const int64_t n = list_ids(mica__json_get(item, r->kind == REAL ? "prompt_ids" : "ids"),
+                               r->before, r->after, ids, 1 << 16);
     if (excepted(r, label)) {
         printf("skipped %s, %s: %s\n", r->name, label, r->why);
         skipped++;
@@ -323,7 +353,8 @@ static void run_json_case(const row *r, const mica_tokenizer *t, const char *lab
 static mica__json_doc *transformers_js(void)
 {
     static mica__json_doc *doc;
-    if (!doc && mica__json_read(in_root("vectors/transformersjs_81_tokenizers.json"), 1 << 24, &doc) != MICA_OK)
+    if (!doc && mica__json_read(in_root("vectors/transformersjs_81_tokenizers.json"), 1 << 24,
+                                &doc) != MICA_OK)
         printf("%s\n", mica_last_error());
     return doc;
 }
@@ -342,7 +373,8 @@ static void run_transformers_js(const row *r, const mica_tokenizer *t)
 static void run_reference(const row *r, const mica_tokenizer *t)
 {
     mica__json_doc *doc;
-    if (mica__json_read(MICA_SOURCE_DIR "/tests/data/tokenizers/reference_ids.json", 1 << 22, &doc) != MICA_OK) {
+    if (mica__json_read(MICA_SOURCE_DIR "/tests/data/tokenizers/reference_ids.json", 1 << 22,
+                        &doc) != MICA_OK) {
         report_failure(r, mica_last_error());
         return;
     }
@@ -370,7 +402,8 @@ static void run_real(const row *r)
     mica_tokenizer *t;
     mica__json_doc *doc;
     if (!path || !prompts) {
-        printf("skipped %s: %s is not here (tools/fetch gets models)\n", r->name, path ? golden : r->files);
+        printf("skipped %s: %s is not here (tools/fetch gets models)\n", r->name,
+               path ? golden : r->files);
         skipped++;
         return;
     }
@@ -381,7 +414,8 @@ static void run_real(const row *r)
     if (mica__json_read(prompts, 1 << 22, &doc) == MICA_OK) {
         const mica__json *list = mica__json_get(mica__json_root(doc), "prompts");
         for (const mica__json *item = list->first; item; item = item->next)
-            run_json_case(r, t, item->key, item, MICA_ENCODE_ADD_SPECIAL | MICA_ENCODE_PARSE_SPECIAL);
+            run_json_case(r, t, item->key, item,
+                          MICA_ENCODE_ADD_SPECIAL | MICA_ENCODE_PARSE_SPECIAL);
         mica__json_free(doc);
     } else {
         report_failure(r, mica_last_error());
@@ -428,7 +462,8 @@ static bool is_known_file(const char *file)
         if (strncmp(file, others[i].file, strlen(others[i].file)) == 0)
             return true;
     const size_t n = strlen(file);
-    return n > 9 && (strcmp(file + n - 9, ".gguf.inp") == 0 || strcmp(file + n - 9, ".gguf.out") == 0);
+    return n > 9 &&
+           (strcmp(file + n - 9, ".gguf.inp") == 0 || strcmp(file + n - 9, ".gguf.out") == 0);
 }
 
 /* Files of DIR, two levels deep. */
@@ -440,7 +475,8 @@ static void list_unknown_files(const char *relative)
         struct stat about;
         if (entry->d_name[0] == '.')
             continue;
-        snprintf(file, sizeof file, "%s%s%s", relative ? relative : "", relative ? "/" : "", entry->d_name);
+        snprintf(file, sizeof file, "%s%s%s", relative ? relative : "", relative ? "/" : "",
+                 entry->d_name);
         if (stat(in_root(file), &about) != 0)
             continue;
         if (S_ISDIR(about.st_mode) && !relative) {
@@ -469,7 +505,8 @@ static void list_models_without_vocabulary(void)
     for (const mica__json *model = models ? models->first : NULL; model; model = model->next)
         if (!has_vectors(TRANSFORMERS_JS, model->key)) {
             const mica__json *cases = mica__json_get(model, "cases");
-            printf("skipped %s: no vocabulary here for its %d cases\n", model->key, (int)(cases ? cases->n : 0));
+            printf("skipped %s: no vocabulary here for its %d cases\n", model->key,
+                   (int)(cases ? cases->n : 0));
             skipped++;
         }
 }

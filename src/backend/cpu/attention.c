@@ -115,17 +115,18 @@ static size_t scratch_bytes(const mica__call *call)
     const mica__attention_attrs *attrs = call->attrs;
     const int64_t rows = most_rows(call->in[QUERY].shape[1] / attrs->kv.kv_heads);
     const int64_t padded = mica__div_up(attrs->kv.value_dim, 16) * 16;
-    return (size_t)(4 * (MICA__CHUNK_TOKENS + padded) * 4 + 2 * rows * padded * 4 +
-                    2 * rows * (int64_t)sizeof(mica__softmax_state) + 64 +
+    return (size_t)(mica__attend_floats(attrs->kv.head_dim, attrs->kv.value_dim) * 4 +
+                    2 * rows * padded * 4 + 2 * rows * (int64_t)sizeof(mica__softmax_state) + 64 +
                     rows * (int64_t)sizeof(float *));
 }
 
-static scratch_parts parts_of(const split_plan *plan, void *scratch)
+static scratch_parts parts_of(const split_plan *plan, const mica__attention_attrs *attrs,
+                              void *scratch)
 {
     const int64_t rows = most_rows(plan->share);
     scratch_parts parts;
     parts.tile = scratch;
-    parts.span_values = parts.tile + 4 * (MICA__CHUNK_TOKENS + plan->padded);
+    parts.span_values = parts.tile + mica__attend_floats(attrs->kv.head_dim, attrs->kv.value_dim);
     parts.total_values = parts.span_values + rows * plan->padded;
     parts.queries = (const float **)(void *)(parts.total_values + rows * plan->padded);
     parts.span_states = (mica__softmax_state *)(void *)(parts.queries + rows);
@@ -219,6 +220,27 @@ static mica_status attend_chunk(const query_run *run, int64_t at)
     return MICA_OK;
 }
 
+/* Few query rows read keys and values once, in the order of the block table, which hardware does
+ * not know: asks for the blocks of a later chunk. Entries that are not blocks are left to be
+ * refused when they are read. */
+static void prefetch_chunk(const query_run *run, int64_t at)
+{
+    const mica__operand *table = run->step->block_table;
+    const int64_t bytes = run->step->layout.head_bytes;
+    for (int64_t i = at * MICA__CHUNK_BLOCKS; i < (at + 1) * MICA__CHUNK_BLOCKS; i++) {
+        if (i >= table->shape[1])
+            return;
+        const int64_t block =
+            mica__operand_integer(table, run->sequence * table->strides[0] + i * table->strides[1]);
+        if (block < 0 || block >= run->step->n_blocks)
+            continue;
+        const uint8_t *keys = run->step->pool->data + block * run->attrs->kv.block_bytes +
+                              run->attrs->kv.layer_offset + run->head * bytes;
+        for (int64_t byte = 0; byte < bytes; byte += 64)
+            __builtin_prefetch(keys + byte, 0, 2);
+    }
+}
+
 /* Where the state of (token, query head g of the KV head, span) stands in the workspace. */
 static float *stored_state(const mica__call *call, const split_plan *plan, int head, int64_t span,
                            int64_t token, int64_t g)
@@ -278,8 +300,11 @@ static mica_status walk_spans(const query_run *run, int64_t from, int64_t to)
         const int64_t first = larger(span * SPAN_CHUNKS, lowest / MICA__CHUNK_TOKENS);
         const int64_t last =
             smaller(span * SPAN_CHUNKS + SPAN_CHUNKS - 1, highest / MICA__CHUNK_TOKENS);
-        for (int64_t chunk = first; chunk <= last; chunk++)
+        for (int64_t chunk = first; chunk <= last; chunk++) {
+            if (rows < MICA__WIDEN_ROWS && chunk + 2 <= highest / MICA__CHUNK_TOKENS)
+                prefetch_chunk(run, chunk + 2);
             MICA_TRY(attend_chunk(run, chunk));
+        }
         leave_span(run, span);
     }
     if (plan->ranges == 1)
@@ -306,7 +331,7 @@ static mica_status attend_task(const mica__call *call, int64_t task, void *scrat
                      .level = mica__attention_level_at(call->cpu->level),
                      .plan = &plan,
                      .step = &step,
-                     .parts = parts_of(&plan, scratch),
+                     .parts = parts_of(&plan, attrs, scratch),
                      .head = (int)(task % plan.kv_heads)};
     const int64_t stop = smaller(plan.n_tokens, (group + 1) * plan.group);
     for (run.first = group * plan.group; run.first < stop; run.first = run.last) {
@@ -329,7 +354,7 @@ static mica_status fold_task(const mica__call *call, int64_t task, void *scratch
     const mica__attention_attrs *attrs = call->attrs;
     const mica__attention_level *level = mica__attention_level_at(call->cpu->level);
     const split_plan plan = plan_of(call);
-    const scratch_parts parts = parts_of(&plan, scratch);
+    const scratch_parts parts = parts_of(&plan, attrs, scratch);
     const int64_t token = task / plan.kv_heads;
     const int head = (int)(task % plan.kv_heads);
     const mica__operand *positions = &call->in[POSITIONS];

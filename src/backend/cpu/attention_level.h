@@ -33,10 +33,25 @@ typedef struct mica__chunk {
     float soft_cap;
 } mica__chunk;
 
+/* Rows of a register tile, at most; and how many rows make it worth to widen a chunk to f32. */
+#define MICA__ATTEND_ROWS 4
+#define MICA__WIDEN_ROWS  8
+
+/* Floats of scratch that attend needs: for tiles, and for a widened chunk behind them. */
+static inline int64_t mica__attend_tile_floats(int64_t value_dim)
+{
+    return MICA__ATTEND_ROWS * (MICA__CHUNK_TOKENS + (value_dim + 15) / 16 * 16);
+}
+
+static inline int64_t mica__attend_floats(int64_t head_dim, int64_t value_dim)
+{
+    return mica__attend_tile_floats(value_dim) + MICA__CHUNK_TOKENS * (head_dim + value_dim);
+}
+
 typedef struct mica__attention_level {
     /* Folds the chunk into the state of n_rows query rows. queries[i]: float [head_dim];
-     * states[i], values of row i at values + i * value_stride. scratch: 4 * (64 + value_dim
-     * rounded up to 16) floats. */
+     * states[i], values of row i at values + i * value_stride. scratch:
+     * mica__attend_floats. */
     void (*attend)(const mica__chunk *chunk, int n_rows, const float *const *queries,
                    mica__softmax_state *states, float *values, int64_t value_stride,
                    float *scratch);
@@ -45,6 +60,12 @@ typedef struct mica__attention_level {
                  const float *later_values, int64_t n);
     /* to[i] = values[i] / sum. */
     void (*finish)(float *to, const mica__softmax_state *state, const float *values, int64_t n);
+    /* Rounds n <= 32 values that share a scale to q8 or q4 codes; returns the scale, which an f16
+     * holds exactly. q8: codes in [-127, 127], scale = largest magnitude / 127. q4: codes in [-8,
+     * 7], scale = the first value of largest magnitude / -8. The scale is rounded to f16 (held
+     * within its finite range), then code = value / scale, rounded, to the nearest integer, ties to
+     * even, held in range. Scale 0: codes 0. A value that is not finite makes the scale NaN. */
+    float (*encode)(int kv_dtype, const float *x, int n, int8_t *codes);
 } mica__attention_level;
 
 #endif

@@ -5,6 +5,4 @@
 #include "backend/cpu/vec_neon.h"
 
 #include "backend/cpu/attention_body.h"
-#else
-typedef int mica__level_of_another_machine;
 #endif

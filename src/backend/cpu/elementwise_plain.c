@@ -16,6 +16,10 @@
 /* The header's I collides with names. */
 #undef I
 
+#ifndef CMPLX /* glibc gives it to gcc only */
+#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
+#endif
+
 enum { PART = 256 };
 
 typedef struct pair {

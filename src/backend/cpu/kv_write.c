@@ -4,9 +4,12 @@
  * tokens, and tokens never share a byte, so tasks do not meet.
  * SPDX-License-Identifier: MIT
  */
-#include "backend/common/math_f32.h"
 #include "backend/cpu/kv_layout.h"
 #include "backend/cpu/level.h"
+
+#include <string.h>
+
+#include "base/half.h"
 
 enum { TASK_TOKENS = 8, TOKENS = MICA__KV_BLOCK_TOKENS };
 
@@ -36,51 +39,15 @@ static size_t scratch_bytes(const mica__call *call)
     return (size_t)(dim * 4 + 63) / 64 * 64;
 }
 
-/* The f16 scale of a group: NaN when a value is not finite, so that attention shows it. */
-static uint16_t scale_half(float extreme, float levels, bool finite)
+static uint8_t two_codes(int low, int high)
 {
-    if (!finite)
-        return 0x7e00;
-    const uint16_t half = mica__f32_to_f16(extreme / levels);
-    return (half & 0x7fff) > 0x7bff ? (uint16_t)((half & 0x8000) | 0x7bff) : half;
-}
-
-/* x / scale, to the nearest integer, ties to even, within [low, high]. */
-static int code_of(float x, float scale, float low, float high)
-{
-    if (scale == 0 || scale != scale)
-        return 0;
-    const float y = x / scale;
-    const float within = y < low ? low : y > high ? high : y;
-    return (int)((within + 0x1.8p23f) - 0x1.8p23f);
-}
-
-/* Codes of n values that share a scale: q8 in [-127, 127], scale = largest magnitude / 127; q4 in
- * [-8, 7], scale = the value of largest magnitude (the first such) / -8. */
-static uint16_t encode_group(int kv_dtype, const float *x, int n, int *codes)
-{
-    float extreme = 0, largest = 0;
-    bool finite = true;
-    for (int i = 0; i < n; i++) {
-        const float magnitude = fabsf(x[i]);
-        finite = finite && magnitude < INFINITY;
-        if (magnitude > largest) {
-            largest = magnitude;
-            extreme = x[i];
-        }
-    }
-    const bool q8 = kv_dtype == MICA__KV_Q8;
-    const uint16_t half =
-        q8 ? scale_half(largest, 127.0f, finite) : scale_half(extreme, -8.0f, finite);
-    const float scale = mica__f16_to_f32(half);
-    for (int i = 0; i < n; i++)
-        codes[i] = q8 ? code_of(x[i], scale, -127, 127) : code_of(x[i], scale, -8, 7);
-    return half;
+    const unsigned byte = (unsigned)(low + 8) | (unsigned)(high + 8) << 4;
+    return (uint8_t)byte;
 }
 
 /* K of one token: column `slot` of [head_dim][16]. */
-static void write_keys(const mica__tile_level *tile, int kv_dtype, const float *x, int dim,
-                       int slot, uint8_t *keys, void *scratch)
+static void write_keys(mica__cpu_level level, int kv_dtype, const float *x, int dim, int slot,
+                       uint8_t *keys, void *scratch)
 {
     if (kv_dtype == MICA__KV_F32) {
         for (int d = 0; d < dim; d++)
@@ -89,7 +56,8 @@ static void write_keys(const mica__tile_level *tile, int kv_dtype, const float *
     }
     if (kv_dtype < MICA__KV_Q8) {
         const uint16_t *halves = scratch;
-        tile->store(scratch, x, kv_dtype == MICA__KV_F16 ? MICA_F16 : MICA_BF16, dim);
+        mica__tile_level_at(level)->store(scratch, x,
+                                          kv_dtype == MICA__KV_F16 ? MICA_F16 : MICA_BF16, dim);
         for (int d = 0; d < dim; d++)
             memcpy(keys + (d * TOKENS + slot) * 2, halves + d, 2);
         return;
@@ -97,28 +65,29 @@ static void write_keys(const mica__tile_level *tile, int kv_dtype, const float *
     const int group = mica__kv_group(dim), step = kv_dtype == MICA__KV_Q8 ? 4 : 8;
     uint8_t *scales = keys + dim / step * TOKENS * 4;
     for (int d = 0; d < dim; d += group) {
-        int codes[32];
-        const uint16_t half = encode_group(kv_dtype, x + d, group, codes);
+        int8_t codes[32];
+        const uint16_t half = mica__f32_to_f16(
+            mica__attention_level_at(level)->encode(kv_dtype, x + d, group, codes));
         memcpy(scales + (d / group * TOKENS + slot) * 2, &half, 2);
         for (int i = 0; i < group; i += step) {
             uint8_t *dword = keys + ((d + i) / step * TOKENS + slot) * 4;
             for (int j = 0; j < 4; j++)
-                dword[j] = kv_dtype == MICA__KV_Q8
-                               ? (uint8_t)codes[i + j]
-                               : (uint8_t)((codes[i + j] + 8) | (codes[i + j + 4] + 8) << 4);
+                dword[j] = kv_dtype == MICA__KV_Q8 ? (uint8_t)codes[i + j]
+                                                   : two_codes(codes[i + j], codes[i + j + 4]);
         }
     }
 }
 
 /* V of one token: row `slot` of [16][value_dim]. */
-static void write_values(const mica__tile_level *tile, int kv_dtype, const float *x, int dim,
-                         int slot, uint8_t *values)
+static void write_values(mica__cpu_level level, int kv_dtype, const float *x, int dim, int slot,
+                         uint8_t *values)
 {
     if (kv_dtype < MICA__KV_Q8) {
         const mica_dtype dtype = kv_dtype == MICA__KV_F32    ? MICA_F32
                                  : kv_dtype == MICA__KV_BF16 ? MICA_BF16
                                                              : MICA_F16;
-        tile->store(values + slot * dim * mica_dtype_bytes(dtype), x, dtype, dim);
+        mica__tile_level_at(level)->store(values + slot * dim * mica_dtype_bytes(dtype), x, dtype,
+                                          dim);
         return;
     }
     const bool q8 = kv_dtype == MICA__KV_Q8;
@@ -126,14 +95,15 @@ static void write_values(const mica__tile_level *tile, int kv_dtype, const float
     uint8_t *row = values + (q8 ? slot * dim : slot * dim / 2);
     uint8_t *scales = values + (q8 ? TOKENS * dim : TOKENS * dim / 2);
     for (int d = 0; d < dim; d += group) {
-        int codes[32];
-        const uint16_t half = encode_group(kv_dtype, x + d, group, codes);
+        int8_t codes[32];
+        const uint16_t half = mica__f32_to_f16(
+            mica__attention_level_at(level)->encode(kv_dtype, x + d, group, codes));
         memcpy(scales + (slot * (dim / group) + d / group) * 2, &half, 2);
         for (int i = 0; i < group; i++)
             if (q8)
                 row[d + i] = (uint8_t)codes[i];
             else if (i % 2)
-                row[(d + i) / 2] = (uint8_t)((codes[i - 1] + 8) | (codes[i] + 8) << 4);
+                row[(d + i) / 2] = two_codes(codes[i - 1], codes[i]);
     }
 }
 
@@ -142,7 +112,7 @@ static mica_status run(const mica__call *call, int stage, int64_t task, void *sc
     (void)stage;
     const mica__kv_attrs *attrs = call->attrs;
     const mica__operand *k = &call->in[KEYS], *v = &call->in[VALUES];
-    const mica__tile_level *tile = mica__tile_level_at(call->cpu->level);
+    const mica__cpu_level level = call->cpu->level;
     if (call->out[0].data != call->in[POOL].data)
         MICA_FAIL(MICA_E_INTERNAL, "kv_write: the pool must be updated in place");
     mica__kv_step step;
@@ -159,8 +129,8 @@ static mica_status run(const mica__call *call, int stage, int64_t task, void *sc
                 (const float *)k->data + t * k->strides[0] + head * k->strides[1];
             const float *value_row =
                 (const float *)v->data + t * v->strides[0] + head * v->strides[1];
-            write_keys(tile, attrs->kv_dtype, key_row, attrs->head_dim, slot, keys, scratch);
-            write_values(tile, attrs->kv_dtype, value_row, attrs->value_dim, slot,
+            write_keys(level, attrs->kv_dtype, key_row, attrs->head_dim, slot, keys, scratch);
+            write_values(level, attrs->kv_dtype, value_row, attrs->value_dim, slot,
                          keys + step.layout.key_bytes);
         }
     }

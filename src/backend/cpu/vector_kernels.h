@@ -8,6 +8,7 @@
 
 /* mica__cpu_<name> */
 #define MICA__VECTOR_KERNELS(X)                                                                    \
+    X(fused)                                                                                       \
     X(astype_float)                                                                                \
     X(astype)                                                                                      \
     X(copy)                                                                                        \

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/half.h"
+#include "backend/cpu/convert.h"
 #include "support/kernel_call.h"
 
 static const mica__cpu *scalar(void)

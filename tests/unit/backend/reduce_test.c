@@ -44,7 +44,7 @@ static void sums_follow_the_written_order_along_rows_and_columns(void **state)
     const int n_levels = kernel_levels(levels);
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int wide = 0; wide < 2; wide++) {
-            const int64_t n = sizes[s], m = wide ? 150 : 3;
+            const int64_t n = wide ? sizes[s] % 4001 : sizes[s], m = wide ? 150 : 3;
             float *x = malloc((size_t)(n * m) * 4 + 4), out[150];
             for (int64_t i = 0; i < n * m; i++)
                 x[i] = random_normal(&source) * expf(random_float(&source, -5, 5));

@@ -259,6 +259,36 @@ static void models_made_by_others_open(void **state)
     }
 }
 
+static void files_of_others_are_told_apart(void **state)
+{
+    (void)state;
+    if (!shared_path("data/weights/numpy-torch"))
+        skip();
+    static const char *const pickles[] = {"candle_test.pt", "candle_test_with_key.pt",
+                                          "candle_fortran_tensor_3d.pth"};
+    mica__weights *weights;
+    char path[256];
+    for (size_t i = 0; i < sizeof pickles / sizeof *pickles; i++) {
+        snprintf(path, sizeof path, "data/weights/numpy-torch/%s", pickles[i]);
+        assert_status(mica__weights_open(shared_path(path), true, &weights), MICA_E_UNSUPPORTED);
+        assert_non_null(strstr(mica_last_error(), "pickle"));
+    }
+    assert_status(
+        mica__weights_open(shared_path("data/weights/numpy-torch/candle_test.npz"), true, &weights),
+        MICA_E_UNSUPPORTED);
+    assert_status(
+        mica__weights_open(shared_path("data/weights/numpy-torch/candle_test.npy"), true, &weights),
+        MICA_E_FORMAT);
+    /* A vocabulary has keys and no tensors. */
+    assert_ok(mica__weights_open(
+        shared_path("data/tokenizers/llama.cpp-vocab/ggml-vocab-gpt-2.gguf"), true, &weights));
+    assert_int_equal(mica__weights_n(weights), 0);
+    const mica__gguf_value *tokens =
+        mica__gguf_find(mica__weights_gguf(weights), "tokenizer.ggml.tokens");
+    assert_int_equal(tokens->n, 50257);
+    mica__weights_close(weights);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +299,7 @@ int main(void)
         cmocka_unit_test(what_is_no_model_is_refused_by_what_it_is),
         cmocka_unit_test(every_failing_allocation_leaks_nothing),
         cmocka_unit_test(models_made_by_others_open),
+        cmocka_unit_test(files_of_others_are_told_apart),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

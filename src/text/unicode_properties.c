@@ -1,7 +1,7 @@
 /* unicode_properties.c - categories and flags of characters.
  *
  * Unicode 16.0.0, written by tools/gen_unicode: do not edit. sha256 of what follows this comment:
- * 532f4507e739431ef74b7231e50cf510e6679016d082cf12b9600c1627cc90e0
+ * f0b036e8738f11f607997eabd6ef69f927862c6c7ffdf9c35306f8ca13ff78f2
  * SPDX-License-Identifier: MIT (data: Unicode License v3)
  */
 /* clang-format off */
@@ -459,83 +459,83 @@ const uint16_t mica__unicode_stage1[8704] = {
 
 const char mica__unicode_stage2[271][129] = {
     {"333333333777773333333333333333330+++-+++'(+,+&++RRRRRRRRRR++,,,+"
-     "+JJJJJJJJJJJJJJJJJJJJJJJJJJ'+(.T.KKKKKKKKKKKKKKKKKKKKKKKKKK',(,3"},
-    {"33333733333333333333333333333333B+----/+@/[),4/@/,88@X++@8[*888+"
+     "+JJJJJJJJJJJJJJJJJJJJJJJJJJ'+(.U.KKKKKKKKKKKKKKKKKKKKKKKKKK',(,3"},
+    {"33333733333333333333333333333333B+----/+@/^),4/@/,88@Z++@8^*888+"
      "JJJJJJJJJJJJJJJJJJJJJJJ,JJJJJJJKKKKKKKKKKKKKKKKKKKKKKKK,KKKKKKKK"},
-    {"JKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKWXJKJKKJKJKJKW"
-     "XJKJKJKJKXJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJJKJKJKX"},
+    {"JKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKYZJKJKKJKJKJKY"
+     "ZJKJKJKJKZJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJJKJKJKZ"},
     {"KJJKJKJJKJJJKKJJJJKJJKJJJKKKJJKJJKJKJKJJKJKKJKJJKJJJKJKJJKKNJKKK"
-     "NNNNWYXWYXWYXJKJKJKJKJKJKJKJKKJKJKJKJKJKJKJKJKJKKWYXJKJJJKJKJKJK"},
+     "NNNNY[ZY[ZY[ZJKJKJKJKJKJKJKJKKJKJKJKJKJKJKJKJKJKKY[ZJKJJJKJKJKJK"},
     {"JKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKKKKKKKJJKJJK"
      "KJKJJJJKJKJKJKJKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKK"},
-    {"KKKKKKKKKKKKKKKKKKKKNKKKKKKKKKKKKKKKKKKKKKKKKKKKZZZZZZZZZMMMMMMM"
-     "MM....MMMMMMMMMMMM......@@@@@@..ZZZZZ.......M.M................."},
-    {"ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
-     "fffffffffffffffOffffffffffffffffffffffffffffffffJKJKd.JK##ZKKKEJ"},
+    {"KKKKKKKKKKKKKKKKKKKKNKKKKKKKKKKKKKKKKKKKKKKKKKKK]]]]]]]]]MMMMMMM"
+     "MM....MMMMMMMMMMMM......@@@@@@..]]]]].......M.M................."},
+    {"hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"
+     "hhhhhhhhhhhhhhhOhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhJKJKf.JK##]KKKEJ"},
     {"####@@JEJJJ#J#JJKJJJJJJJJJJJJJJJJJ#JJJJJJJJJKKKKKKKKKKKKKKKKKKKK"
-     "KKKKKKKKKKKKKKKJXXWWWXXKJKJKJKJKJKJKJKJKJKJKJKJKXXXKWX,JKWJKKJJJ"},
+     "KKKKKKKKKKKKKKKJZZYYYZZKJKJKJKJKJKJKJKJKJKJKJKJKZZZKYZ,JKYJKKJJJ"},
     {"JJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJKKKKKKKKKKKKKKKK"
      "KKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJK"},
-    {"JK/fffffQQJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJK"
+    {"JK/hhhhhQQJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJK"
      "JJKJKJKJKJKJKJKKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJK"},
     {"JKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJK#JJJJJJJJJJJJJJJ"
      "JJJJJJJJJJJJJJJJJJJJJJJ##M++++++KKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKK"},
-    {"KKKKKKKXK+&##//-#fffffffffffffffffffffffffffffffffffffffffffff&f"
-     "+ff+ff+f########NNNNNNNNNNNNNNNNNNNNNNNNNNN####NNNN++###########"},
-    {"444444,,,++-++//fffffffffff+4+++NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
-     "MNNNNNNNNNNfffffffffffffffffffffRRRRRRRRRR++++NNfNNNN[[[[NNNNNNN"},
+    {"KKKKKKKZK+&##//-#hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh&h"
+     "+hh+hh+h########NNNNNNNNNNNNNNNNNNNNNNNNNNN####NNNN++###########"},
+    {"444444,,,++-++//hhhhhhhhhhh+4+++NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
+     "MNNNNNNNNNNhhhhhhhhhhhhhhhhhhhhhRRRRRRRRRR++++NNhNNNN^^^^NNNNNNN"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
-     "NNNNNNNNNNNNNNNNNNNN+Nfffffff4/ffffffMMff/ffffNNRRRRRRRRRRNNN//N"},
-    {"++++++++++++++#4NfNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNffffffffffffffff"
-     "fffffffffff##NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"},
+     "NNNNNNNNNNNNNNNNNNNN+Nhhhhhhh4/hhhhhhMMhh/hhhhNNRRRRRRRRRRNNN//N"},
+    {"++++++++++++++#4NhNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNhhhhhhhhhhhhhhhh"
+     "hhhhhhhhhhh##NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNOOOOOOOOOOON##############"
-     "RRRRRRRRRRNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNfffffffffMM/+++M##f--"},
-    {"NNNNNNNNNNNNNNNNNNNNNNffffMfffffffffMfffMfffff##+++++++++++++++#"
-     "NNNNNNNNNNNNNNNNNNNNNNNNNfff##+#NNNNNNNNNNN#####NNNNNNNNNNNNNNNN"},
-    {"NNNNNNNN.NNNNNN#44#####fffffffffNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
-     "NNNNNNNNNMffffffffffffffffffffffff4fffffffffffffffffffffffffffff"},
-    {"OOOPNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNOPfNPP"
-     "POOOOOOOOPPPPfPPNffffOOOeeeeeeeeNNOO++RRRRRRRRRR+MNNNNNNNNNNNNNN"},
-    {"NOPP#NNNNNNNN##NN##NNNNNNNNNNNNNNNNNNNNNN#NNNNNNN#N###NNNN##fNgP"
-     "POOOO##PP##PPfN########g####ee#eNNOO##RRRRRRRRRRNN--$$$$$$/-N+f#"},
-    {"#OOP#NNNNNN####NN##NNNNNNNNNNNNNNNNNNNNNN#NNNNNNN#Ne#Ne#NN##f#PP"
-     "POO####OO##OOf###O#######eeeN#e#######RRRRRRRRRROONNNO+#########"},
-    {"#OOP#NNNNNNNNN#NNN#NNNNNNNNNNNNNNNNNNNNNN#NNNNNNN#NN#NNNNN##fNPP"
-     "POOOOO#OOP#PPf##N###############NNOO##RRRRRRRRRR+-#######NOOOOOO"},
-    {"#OPP#NNNNNNNN##NN##NNNNNNNNNNNNNNNNNNNNNN#NNNNNNN#NN#NNNNN##fNgO"
-     "POOOO##PP##PPf#######Ofg####ee#NNNOO##RRRRRRRRRR/N$$$$$$########"},
-    {"##ON#NNNNNN###NNN#NNNN###NN#N#NN###NN###NNN###NNNNNNNNNNNN####gP"
-     "OPP###PPP#PPPf##N######g##############RRRRRRRRRR$$$//////-/#####"},
-    {"OPPPONNNNNNNN#NNN#NNNNNNNNNNNNNNNNNNNNNNN#NNNNNNNNNNNNNNNN##fNOO"
-     "OPPPP#OOO#OOOf#######ff#NNN##N##NNOO##RRRRRRRRRR#######+$$$$$$$/"},
-    {"NOPP+NNNNNNNN#NNN#NNNNNNNNNNNNNNNNNNNNNNN#NNNNNNNNNN#NNNNN##fNPO"
-     "PPgPP#OPP#PPOf#######gg######NN#NNOO##RRRRRRRRRR#NNP############"},
-    {"OOPPNNNNNNNNN#NNN#NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNffNgP"
-     "POOOO#PPP#PPPfN/####NNNg$$$$$$$NNNOO##RRRRRRRRRR$$$$$$$$$/NNNNNN"},
+     "RRRRRRRRRRNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNhhhhhhhhhMM/+++M##h--"},
+    {"NNNNNNNNNNNNNNNNNNNNNNhhhhMhhhhhhhhhMhhhMhhhhh##+++++++++++++++#"
+     "NNNNNNNNNNNNNNNNNNNNNNNNNhhh##+#NNNNNNNNNNN#####NNNNNNNNNNNNNNNN"},
+    {"NNNNNNNN.NNNNNN#44#####hhhhhhhhhNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
+     "NNNNNNNNNMhhhhhhhhhhhhhhhhhhhhhhhh4hhhhhhhhhhhhhhhhhhhhhhhhhhhhh"},
+    {"OOOPNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNOPhNPP"
+     "POOOOOOOOPPPPhPPNhhhhOOOggggggggNNOO++RRRRRRRRRR+MNNNNNNNNNNNNNN"},
+    {"NOPP#NNNNNNNN##NN##NNNNNNNNNNNNNNNNNNNNNN#NNNNNNN#N###NNNN##hNiP"
+     "POOOO##PP##PPhN########i####gg#gNNOO##RRRRRRRRRRNN--$$$$$$/-N+h#"},
+    {"#OOP#NNNNNN####NN##NNNNNNNNNNNNNNNNNNNNNN#NNNNNNN#Ng#Ng#NN##h#PP"
+     "POO####OO##OOh###O#######gggN#g#######RRRRRRRRRROONNNO+#########"},
+    {"#OOP#NNNNNNNNN#NNN#NNNNNNNNNNNNNNNNNNNNNN#NNNNNNN#NN#NNNNN##hNPP"
+     "POOOOO#OOP#PPh##N###############NNOO##RRRRRRRRRR+-#######NOOOOOO"},
+    {"#OPP#NNNNNNNN##NN##NNNNNNNNNNNNNNNNNNNNNN#NNNNNNN#NN#NNNNN##hNiO"
+     "POOOO##PP##PPh#######Ohi####gg#NNNOO##RRRRRRRRRR/N$$$$$$########"},
+    {"##ON#NNNNNN###NNN#NNNN###NN#N#NN###NN###NNN###NNNNNNNNNNNN####iP"
+     "OPP###PPP#PPPh##N######i##############RRRRRRRRRR$$$//////-/#####"},
+    {"OPPPONNNNNNNN#NNN#NNNNNNNNNNNNNNNNNNNNNNN#NNNNNNNNNNNNNNNN##hNOO"
+     "OPPPP#OOO#OOOh#######hh#NNN##N##NNOO##RRRRRRRRRR#######+$$$$$$$/"},
+    {"NOPP+NNNNNNNN#NNN#NNNNNNNNNNNNNNNNNNNNNNN#NNNNNNNNNN#NNNNN##hNPO"
+     "PPiPP#OPP#PPOh#######ii######NN#NNOO##RRRRRRRRRR#NNP############"},
+    {"OOPPNNNNNNNNN#NNN#NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNhhNiP"
+     "POOOO#PPP#PPPhN/####NNNi$$$$$$$NNNOO##RRRRRRRRRR$$$$$$$$$/NNNNNN"},
     {"#OPP#NNNNNNNNNNNNNNNNNN###NNNNNNNNNNNNNNNNNNNNNNNN#NNNNNNNNN#N##"
-     "NNNNNNN###f####gPPOOO#O#PPPPPPPg######RRRRRRRRRR##PP+###########"},
-    {"#NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNON[OOOOfff####-"
-     "NNNNNNMOffffOOO+RRRRRRRRRR++####################################"},
-    {"#NN#N#NNNNN#NNNNNNNNNNNNNNNNNNNNNNNN#N#NNNNNNNNNNON[OOOOfffOON##"
-     "NNNNN#M#ffffOOO#RRRRRRRRRR##[[NN################################"},
-    {"N///++++++++<++++++/+///ff//////RRRRRRRRRR$$$$$$$$$$/f/f/f'('(PP"
-     "NNNeNNNN#NNNNeNNNNeNNNNeNNNNeNNNNNNNNNNNNeNNN####ffffff]f]ffffOP"},
-    {"fffff+ffNNNNNOOOOOOfOOOO#OOOOfOOOOfOOOOfOOOOfOOOOOOOOOOOOfOOO#//"
-     "//////f//////#//+++++////++#####################################"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPOfOOPOOOOOfPffPPOON"
+     "NNNNNNN###h####iPPOOO#O#PPPPPPPi######RRRRRRRRRR##PP+###########"},
+    {"#NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNON^OOOOhhh####-"
+     "NNNNNNMOhhhhOOO+RRRRRRRRRR++####################################"},
+    {"#NN#N#NNNNN#NNNNNNNNNNNNNNNNNNNNNNNN#N#NNNNNNNNNNON^OOOOhhhOON##"
+     "NNNNN#M#hhhhOOO#RRRRRRRRRR##^^NN################################"},
+    {"N///++++++++<++++++/+///hh//////RRRRRRRRRR$$$$$$$$$$/h/h/h'('(PP"
+     "NNNgNNNN#NNNNgNNNNgNNNNgNNNNgNNNNNNNNNNNNgNNN####hhhhhh_h_hhhhOP"},
+    {"hhhhh+hhNNNNNOOOOOOhOOOO#OOOOhOOOOhOOOOhOOOOhOOOOOOOOOOOOhOOO#//"
+     "//////h//////#//+++++////++#####################################"},
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPOhOOPOOOOOhPhhPPOON"
      "RRRRRRRRRR++++++NNNNNNPPOONNNNOOONPPPNNPPPPPPPNNNOOOONNNNNNNNNNN"},
-    {"NNOPPOOPPPPPPfNPRRRRRRRRRRPPPO//JJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJ"
-     "JJJJJJ#J#####J##KKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKK+ZKKK"},
+    {"NNOPPOOPPPPPPhNPRRRRRRRRRRPPPO//JJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJ"
+     "JJJJJJ#J#####J##KKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKK+]KKK"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
-     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNeeeeeeeeeeeeeeeeeeeeeNNNNNNNNNN"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNeeeeeeeeeeeeeeeeeeeeeeee"
-     "eeeNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"},
+     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNgggggggggggggggggggggNNNNNNNNNN"},
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNgggggggggggggggggggggggg"
+     "gggNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
      "NNNNNNNNN#NNNN##NNNNNNN#N#NNNN##NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"},
     {"NNNNNNNNN#NNNN##NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#NNNN##NNNNNNN#"
      "N#NNNN##NNNNNNNNNNNNNNN#NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"},
     {"NNNNNNNNNNNNNNNNN#NNNN##NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
-     "NNNNNNNNNNNNNNNNNNNNNNNNNNN##fff+++++++++$$$$$$$$$$$$$$$$$$$$###"},
+     "NNNNNNNNNNNNNNNNNNNNNNNNNNN##hhh+++++++++$$$$$$$$$$$$$$$$$$$$###"},
     {"NNNNNNNNNNNNNNNN//////////######JJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJ"
      "JJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJ##KKKKKK##"},
     {"&NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
@@ -546,48 +546,48 @@ const char mica__unicode_stage2[271][129] = {
      "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN/+NNNNNNNNNNNNNNNNN"},
     {"0NNNNNNNNNNNNNNNNNNNNNNNNNN'(###NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
      "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN+++SSSNNNNNNNN#######"},
-    {"NNNNNNNNNNNNNNNNNNOOfg#########NNNNNNNNNNNNNNNNNNNOOg++#########"
+    {"NNNNNNNNNNNNNNNNNNOOhi#########NNNNNNNNNNNNNNNNNNNOOi++#########"
      "NNNNNNNNNNNNNNNNNNOO############NNNNNNNNNNNNN#NNN#OO############"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNOOPOOOOOOOPP"
-     "PPPPPPOPPOOOOOOOOOfO+++M+++-Nf##RRRRRRRRRR######$$$$$$$$$$######"},
+     "PPPPPPOPPOOOOOOOOOhO+++M+++-Nh##RRRRRRRRRR######$$$$$$$$$$######"},
     {"++++++&++++OOO4ORRRRRRRRRR######NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
      "NNNMNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#######"},
-    {"NNNNNOONNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNfN#####NNNNNNNNNNNNNNNN"
+    {"NNNNNOONNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNhN#####NNNNNNNNNNNNNNNN"
      "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN##########"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#OOOPPPPOOPPP####PPOPPPPPPfff####"
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#OOOPPPPOOPPP####PPOPPPPPPhhh####"
      "/###++RRRRRRRRRRNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN##NNNNN###########"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN####NNNNNNNNNNNNNNNN"
      "NNNNNNNNNN######RRRRRRRRRR$###//////////////////////////////////"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNffPPO##++NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
-     "NNNNNNNNNNNNNNNNNNNNNPOPOOOOOOO#fPOPPOOOOOOOOPPPPPPOOffffffff##f"},
-    {"RRRRRRRRRR######RRRRRRRRRR######+++++++M++++++##ffffffffffffffQf"
-     "fffffffffffffff#################################################"},
-    {"OOOOPNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNfgOOOOOPOPPP"
-     "PPOPgNNNNNNNN#++RRRRRRRRRR+++++++//////////fffffffff/////////+++"},
-    {"OOPNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPOOOOPPOOgfOONNRRRRRRRRRRNNNNNN"
-     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNfPOOPPPOPOOOgg########++++"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPPPPPPPOOOOOOOOPPOf###+++++"
+    {"NNNNNNNNNNNNNNNNNNNNNNNhhPPO##++NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
+     "NNNNNNNNNNNNNNNNNNNNNPOPOOOOOOO#hPOPPOOOOOOOOPPPPPPOOhhhhhhhh##h"},
+    {"RRRRRRRRRR######RRRRRRRRRR######+++++++M++++++##hhhhhhhhhhhhhhQh"
+     "hhhhhhhhhhhhhhh#################################################"},
+    {"OOOOPNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNhiOOOOOPOPPP"
+     "PPOPiNNNNNNNN#++RRRRRRRRRR+++++++//////////hhhhhhhhh/////////+++"},
+    {"OOPNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPOOOOPPOOihOONNRRRRRRRRRRNNNNNN"
+     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNhPOOPPPOPOOOii########++++"},
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPPPPPPPOOOOOOOOPPOh###+++++"
      "RRRRRRRRRR###NNNRRRRRRRRRRNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNMMMMMM++"},
     {"KKKKKKKKKJK#####JJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJ##JJJ"
-     "++++++++########fff+fffffffffffffPfffffffNNNNfNNNNNNfNNPffN#####"},
-    {"KKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKZZZMZZZZZZZZZZZMZZZZ"
-     "ZZZZZZZZZZZZZZMZZZZZZZZZZZZZZZZZZZZZZZZZZZZKKKKKKKKKKKKKZKKKKKKK"},
-    {"KKKKKKKKKKKKKKKKKKKKKKKKKKKZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ"
-     "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"},
+     "++++++++########hhh+hhhhhhhhhhhhhPhhhhhhhNNNNhNNNNNNhNNPhhN#####"},
+    {"KKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKK]]]M]]]]]]]]]]]M]]]]"
+     "]]]]]]]]]]]]]]M]]]]]]]]]]]]]]]]]]]]]]]]]]]]KKKKKKKKKKKKK]KKKKKKK"},
+    {"KKKKKKKKKKKKKKKKKKKKKKKKKKK]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"
+     "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"},
     {"JKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJK"
      "JKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJK"},
-    {"JKJKJKJKJKJKJKJKJKJKJKKKKKXXKKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJK"
+    {"JKJKJKJKJKJKJKJKJKJKJKKKKKZZKKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJK"
      "JKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJK"},
     {"KKKKKKKKJJJJJJJJKKKKKK##JJJJJJ##KKKKKKKKJJJJJJJJKKKKKKKKJJJJJJJJ"
-     "KKKKKK##JJJJJJ##KKKKKKKK#J#J#J#JKKKKKKKKJJJJJJJJKcKcKcKcKcKcKc##"},
-    {"KKKKKKKKLLLLLLLLKKKKKKKKLLLLLLLLKKKKKKKKLLLLLLLLKKKKK#KKJJJbL@c@"
-     "@@KKK#KKJbJbL@@@KKKc##KKJJJb#@@@KKKcKKKKJJJbJ@GG##KKK#KKJbJbLG@#"},
-    {"IIBBBBBBBBB4VV44&9&&&&+<)*'))*')++++<<<+1244444B+++<<+<<+)*+<+<T"
-     "T+++,'(<<<++++++++,+T++<+++++++B44444#44444444448Z##888888===:;Z"},
-    {"8888888888===:;#ZZZZZZZZZZZZZ###-------->-----------------------"
-     "-###############fffffffffffffQQQQfQQQffffffffffff###############"},
-    {"AAWA/AAW/AXWWWXXWWWX/WA/,WWWWW//AAA/W/b/W/bbWW/XWWJWX[[[[X/AXXWW"
-     "=,,,,WXXXX/,//K/8888888888888888________________________________"},
+     "KKKKKK##JJJJJJ##KKKKKKKK#J#J#J#JKKKKKKKKJJJJJJJJKeKeKeKeKeKeKe##"},
+    {"KKKKKKKKLLLLLLLLKKKKKKKKLLLLLLLLKKKKKKKKLLLLLLLLKKKKK#KKJJJdL@e@"
+     "@@KKK#KKJdJdL@@@KKKe##KKJJJd#@@@KKKeKKKKJJJdJ@GG##KKK#KKJdJdLG@#"},
+    {"IIBBBBBBBBB4WW44&9&&&&+<)*'))*')++++<<<+1244444B+++<<+<<+)*+<+<U"
+     "U+++,'(<<<++++++++,+U++<+++++++B44444#44444444448]##888888===:;]"},
+    {"8888888888===:;#]]]]]]]]]]]]]###-------->-----------------------"
+     "-###############hhhhhhhhhhhhhQQQQhQQQhhhhhhhhhhhh###############"},
+    {"AAYA/AAY/AZYYYZZYYYZ/YA/,YYYYY//AAA/Y/d/Y/ddYY/ZYYJYZ^^^^Z/AZZYY"
+     "=,,,,YZZZZ/,//K/8888888888888888aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
     {"SSSJKSSSS8//####,,,,,/////,,////,//,//,///////,/////////////////"
      "//////////////,,//,/,///////////////////////////////,,,,,,,,,,,,"},
     {",,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,==,==,,,,,,,,,,,,,,,"
@@ -600,8 +600,8 @@ const char mica__unicode_stage2[271][129] = {
      "////////////////////////////,,,,,,//////////////////////////////"},
     {"//////////////////////////////////////////######################"
      "///////////#####################88888888888888888888888888888888"},
-    {"8888888888888888888888888888AAAAAAAAAAAAAAAAAAAAAAAAAAaaaaaaaaaa"
-     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa8$$$$$$$$$$$$$$$$$$$$$"},
+    {"8888888888888888888888888888AAAAAAAAAAAAAAAAAAAAAAAAAAcccccccccc"
+     "cccccccccccccccccccccccccccccccccccccccccc8$$$$$$$$$$$$$$$$$$$$$"},
     {"////////////////////////////////////////////////////////////////"
      "////////////////////////////////////////////////////////////////"},
     {"///////////////////////////////////////////////////////,////////"
@@ -623,13 +623,13 @@ const char mica__unicode_stage2[271][129] = {
     {"//////////////////////#/////////////////////////////////////////"
      "////////////////////////////////////////////////////////////////"},
     {"JJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJKKKKKKKKKKKKKKKK"
-     "KKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKJKJJJKKJKJKJKJJJJKJKKJKKKKKKZZJJ"},
+     "KKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKJKJJJKKJKJKJKJJJJKJKKJKKKKKK]]JJ"},
     {"JKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJK"
-     "JKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKK//////JKJKfffJK#####++++$++"},
+     "JKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKK//////JKJKhhhJK#####++++$++"},
     {"KKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKK#K#####K##NNNNNNNNNNNNNNNN"
-     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#######Z+##############f"},
+     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#######]+##############h"},
     {"NNNNNNNNNNNNNNNNNNNNNNN#########NNNNNNN#NNNNNNN#NNNNNNN#NNNNNNN#"
-     "NNNNNNN#NNNNNNN#NNNNNNN#NNNNNNN#ffffffffffffffffffffffffffffffff"},
+     "NNNNNNN#NNNNNNN#NNNNNNN#NNNNNNN#hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"},
     {"++)*)*+++)*+)*+++++++++&++&+)*++)*'('('('(+++++M++++++++++&&++++"
      "&+'+++++++++++++//+++'('('('(&##################################"},
     {"//////////////////////////#////A////////////////////////////////"
@@ -638,13 +638,13 @@ const char mica__unicode_stage2[271][129] = {
      "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
     {"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
      "AAAAAAAAAAAAAAAAAAAAAA##########################////////////////"},
-    {"B+++/MNS'('('('('(//'('('('(&'((/SSSSSSSSSffffgg&MMMMMA/___MN+//"
+    {"B+++/MNS'('('('('(//'('('('(&'((/SSSSSSSSShhhhii&MMMMMA/aaaMN+//"
      "#NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"},
-    {"NNNNNNNNNNNNNNNNNNNNNNN##ff@@MM[&NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
-     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN+MMM["},
-    {"#####NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#[[[[[[[[[[[[[[["
-     "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["},
-    {"[[[[[[[[[[[[[[[#//8888AAAAAAAAAANNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
+    {"NNNNNNNNNNNNNNNNNNNNNNN##hh@@MM^&NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
+     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN+MMM^"},
+    {"#####NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#^^^^^^^^^^^^^^^"
+     "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"},
+    {"^^^^^^^^^^^^^^^#//8888AAAAAAAAAANNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
      "//////////////////////////////////////#########/NNNNNNNNNNNNNNNN"},
     {"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA#8888888888AAAAAAAAAAAAAAAAAAAAAA"
      "AAAAAAAA$$$$$$$$A888888888888888AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA/"},
@@ -657,59 +657,59 @@ const char mica__unicode_stage2[271][129] = {
     {"NNNNNNNNNNNNN###////////////////////////////////////////////////"
      "///////#########NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNMMMMMM++"},
     {"NNNNNNNNNNNNM+++NNNNNNNNNNNNNNNNRRRRRRRRRRNN####################"
-     "JKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKNfQQQ+ffffffffff+M"},
-    {"JKJKJKJKJKJKJKJKJKJKJKJKJKJKZZffNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
-     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNSSSSSSSSSSff++++++########"},
+     "JKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKNhQQQ+hhhhhhhhhh+M"},
+    {"JKJKJKJKJKJKJKJKJKJKJKJKJKJK]]hhNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
+     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNSSSSSSSSSShh++++++########"},
     {".......................MMMMMMMMM..JKJKJKJKJKJKJKKKJKJKJKJKJKJKJK"
-     "JKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKZKKKKKKKKJKJKJJK"},
+     "JKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJKJK]KKKKKKKKJKJKJJK"},
     {"JKJKJKJKM..JKJKNJKJKKKJKJKJKJKJKJKJKJKJKJKJJJJJKJJJJJKJKJKJKJKJK"
-     "JKJKJJJJKJKJJK##JK#K#KJKJKJKJ#####################ZZZJKNZZKNNNNN"},
-    {"NNONNNfNNNNONNNNNNNNNNNNNNNNNNNNNNNPPOOP////f###$$$$$$//-/######"
+     "JKJKJJJJKJKJJK##JK#K#KJKJKJKJ#####################]]]JKN]]KNNNNN"},
+    {"NNONNNhNNNNONNNNNNNNNNNNNNNNNNNNNNNPPOOP////h###$$$$$$//-/######"
      "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN++++########"},
     {"PPNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPPPPPPPPPPP"
-     "PPPPfO########++RRRRRRRRRR######ffffffffffffffffffNNNNNN+++N+NNO"},
-    {"RRRRRRRRRRNNNNNNNNNNNNNNNNNNNNNNNNNNNNOOOOOfff++NNNNNNNNNNNNNNNN"
-     "NNNNNNNOOOOOOOOOOOPg###########+NNNNNNNNNNNNNNNNNNNNNNNNNNNNN###"},
-    {"OOOPNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNfPPOOOOPPOOPP"
-     "g+++++++++++++#MRRRRRRRRRR####++NNNNNOMNNNNNNNNNRRRRRRRRRRNNNNN#"},
+     "PPPPhO########++RRRRRRRRRR######hhhhhhhhhhhhhhhhhhNNNNNN+++N+NNO"},
+    {"RRRRRRRRRRNNNNNNNNNNNNNNNNNNNNNNNNNNNNOOOOOhhh++NNNNNNNNNNNNNNNN"
+     "NNNNNNNOOOOOOOOOOOPi###########+NNNNNNNNNNNNNNNNNNNNNNNNNNNNN###"},
+    {"OOOPNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNhPPOOOOPPOOPP"
+     "i+++++++++++++#MRRRRRRRRRR####++NNNNNOMNNNNNNNNNRRRRRRRRRRNNNNN#"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNOOOOOOPPOOPPOO#########"
      "NNNONNNNNNNNOP##RRRRRRRRRR##++++NNNNNNNNNNNNNNNNMNNNNNN///NPOPNN"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNfNfffNNffNNNNNff"
-     "NfN########################NNM++NNNNNNNNNNNPOOPP++NMMPf#########"},
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNhNhhhNNhhNNNNNhh"
+     "NhN########################NNM++NNNNNNNNNNNPOOPP++NMMPh#########"},
     {"#NNNNNN##NNNNNN##NNNNNN#########NNNNNNN#NNNNNNN#KKKKKKKKKKKKKKKK"
-     "KKKKKKKKKKKKKKKKKKKKKKKKKKK.ZZZZKKKKKKKKKZ..####KKKKKKKKKKKKKKKK"},
+     "KKKKKKKKKKKKKKKKKKKKKKKKKKK.]]]]KKKKKKKKK]..####KKKKKKKKKKKKKKKK"},
     {"KKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKK"
-     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPOPPOPP+Pf##RRRRRRRRRR######"},
+     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPOPPOPP+Ph##RRRRRRRRRR######"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN############NNNNNNNNNNNNNNNN"
      "NNNNNNN####NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN####"},
     {"5555555555555555555555555555555555555555555555555555555555555555"
      "5555555555555555555555555555555555555555555555555555555555555555"},
     {"6666666666666666666666666666666666666666666666666666666666666666"
      "6666666666666666666666666666666666666666666666666666666666666666"},
-    {"eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"
-     "eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"},
-    {"eeeeeeeeeeeeeeNNeNeNNeeeeeeeeeeNeNeNNeeNNNeeeeeeeeeeeeeeeeeeeeee"
-     "eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee##eeeeeeeeeeeeeeee"},
-    {"eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"
-     "eeeeeeeeeeeeeeeeeeeeeeeeee######################################"},
-    {"XXXXXXX############XXXXX#####efe[[[[[[[[[=eeeeeeeeeeeee#eeeee#e#"
-     "ee#ee#eeeeeeeee[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["},
-    {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[.............."
-     "...################[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["},
-    {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
-     "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["},
-    {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[('"
-     "////////////////[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["},
-    {"[[[[[[[[[[[[[[[[##[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
-     "[[[[[[[[#######/################################[[[[[[[[[[[[>///"},
-    {"OOOOOOOOOOOOOOOO<<<<<<<:;<######ffffffffffffffff<99``:;:;:;:;:;:"
-     ";:;:;++:;<<<<```<<<#<<<<9:;:;:;<<<=9===#<><<####[[[N[#[[[[[[[[[["},
-    {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
-     "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[##4"},
-    {"#<<<><<<:;<=<9<<^^^^^^^^^^<<===<<WWWWWWWWWWWWWWWWWWWWWWWWWW:<;@`"
-     "@XXXXXXXXXXXXXXXXXXXXXXXXXX:=;=:;<:;<<[[[[[[[[[[Z[[[[[[[[[[[[[[["},
-    {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[ZZ[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[#"
-     "##[[[[[[##[[[[[[##[[[[[[##[[[###>>=@A>>#A====AA##########444//##"},
+    {"gggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggg"
+     "gggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggg"},
+    {"ggggggggggggggNNgNgNNggggggggggNgNgNNggNNNgggggggggggggggggggggg"
+     "gggggggggggggggggggggggggggggggggggggggggggggg##gggggggggggggggg"},
+    {"gggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggggg"
+     "gggggggggggggggggggggggggg######################################"},
+    {"ZZZZZZZ############ZZZZZ#####ghg^^^^^^^^^=ggggggggggggg#ggggg#g#"
+     "gg#gg#ggggggggg^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"},
+    {"^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^.............."
+     "...################^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"},
+    {"^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"
+     "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"},
+    {"^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^('"
+     "////////////////^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"},
+    {"^^^^^^^^^^^^^^^^##^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"
+     "^^^^^^^^#######/################################^^^^^^^^^^^^>///"},
+    {"OOOOOOOOOOOOOOOO<<<<<<<:;<######hhhhhhhhhhhhhhhh<99bb:;:;:;:;:;:"
+     ";:;:;++:;<<<<bbb<<<#<<<<9:;:;:;<<<=9===#<><<####^^^N^#^^^^^^^^^^"},
+    {"^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"
+     "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^##4"},
+    {"#<<<><<<:;<=<9<<``````````<<===<<YYYYYYYYYYYYYYYYYYYYYYYYYY:<;@b"
+     "@ZZZZZZZZZZZZZZZZZZZZZZZZZZ:=;=:;<:;<<^^^^^^^^^^]^^^^^^^^^^^^^^^"},
+    {"^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^]]^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^#"
+     "##^^^^^^##^^^^^^##^^^^^^##^^^###>>=@A>>#A====AA##########444//##"},
     {"NNNNNNNNNNNN#NNNNNNNNNNNNNNNNNNNNNNNNNN#NNNNNNNNNNNNNNNNNNN#NN#N"
      "NNNNNNNNNNNNNN##NNNNNNNNNNNNNN##################################"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
@@ -717,13 +717,13 @@ const char mica__unicode_stage2[271][129] = {
     {"+++####$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$###/////////"
      "SSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSS$$$$///////"},
     {"//////////$$///#/////////////###/###############################"
-     "################/////////////////////////////////////////////f##"},
+     "################/////////////////////////////////////////////h##"},
     {"################################################################"
      "################################################################"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNN###NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
-     "NNNNNNNNNNNNNNNNN###############f$$$$$$$$$$$$$$$$$$$$$$$$$$$####"},
+     "NNNNNNNNNNNNNNNNN###############h$$$$$$$$$$$$$$$$$$$$$$$$$$$####"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN$$$$#########NNNNNNNNNNNNNNNNNNN"
-     "NSNNNNNNNNS#####NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNfffff#####"},
+     "NSNNNNNNNNS#####NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNhhhhh#####"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#+NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
      "NNNN####NNNNNNNN+SSSSS##########################################"},
     {"JJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJKKKKKKKKKKKKKKKKKKKKKKKK"
@@ -736,7 +736,7 @@ const char mica__unicode_stage2[271][129] = {
      "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN############"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#########"
      "NNNNNNNNNNNNNNNNNNNNNN##########NNNNNNNN########################"},
-    {"MZZZZZ#ZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ#ZZZZZZZZZ#####"
+    {"M]]]]]#]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]#]]]]]]]]]#####"
      "################################################################"},
     {"NNNNNN##N#NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#NN###N##N"
      "NNNNNNNNNNNNNNNNNNNNNN#+$$$$$$$$NNNNNNNNNNNNNNNNNNNNNNN//$$$$$$$"},
@@ -746,10 +746,10 @@ const char mica__unicode_stage2[271][129] = {
      "################################################################"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN####$$NN"
      "$$$$$$$$$$$$$$$$##$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$"},
-    {"NOOO#OO#####OfOfNNNN#NNN#NNNNNNNNNNNNNNNNNNNNNNNNNNNNN##fff####f"
+    {"NOOO#OO#####OhOhNNNN#NNN#NNNNNNNNNNNNNNNNNNNNNNNNNNNNN##hhh####h"
      "$$$$$$$$$#######+++++++++#######NNNNNNNNNNNNNNNNNNNNNNNNNNNNN$$+"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNN$$$################################"
-     "NNNNNNNN/NNNNNNNNNNNNNNNNNNNNNNNNNNNNff####$$$$$+++++++#########"},
+     "NNNNNNNN/NNNNNNNNNNNNNNNNNNNNNNNNNNNNhh####$$$$$+++++++#########"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN###+++++++"
      "NNNNNNNNNNNNNNNNNNNNNN##$$$$$$$$NNNNNNNNNNNNNNNNNNN#####$$$$$$$$"},
     {"NNNNNNNNNNNNNNNNNN#######++++############$$$$$$$################"
@@ -758,74 +758,74 @@ const char mica__unicode_stage2[271][129] = {
      "NNNNNNNNN#######################################################"},
     {"JJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJ#############"
      "KKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKK#######$$$$$$"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNffff########RRRRRRRRRR######"
-     "RRRRRRRRRRNNNNMNJJJJJJJJJJJJJJJJJJJJJJ###fffff&MKKKKKKKKKKKKKKKK"},
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNhhhh########RRRRRRRRRR######"
+     "RRRRRRRRRRNNNNMNJJJJJJJJJJJJJJJJJJJJJJ###hhhhh&MKKKKKKKKKKKKKKKK"},
     {"KKKKKK########,,################################################"
      "################################################################"},
     {"################################################################"
      "################################$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$#"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#ff&##NN##############"
-     "##NNN#######################################################Offf"},
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#hh&##NN##############"
+     "##NNN#######################################################Ohhh"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNN$$$$$$$$$$N########NNNNNNNNNNNNNNNN"
-     "NNNNNNfffffffffff$$$$+++++######################NNNNNNNNNNNNNNNN"},
-    {"NNffff++++######################################NNNNNNNNNNNNNNNN"
+     "NNNNNNhhhhhhhhhhh$$$$+++++######################NNNNNNNNNNNNNNNN"},
+    {"NNhhhh++++######################################NNNNNNNNNNNNNNNN"
      "NNNNN$$$$$$$####################NNNNNNNNNNNNNNNNNNNNNNN#########"},
     {"POPNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNOOOOOOOO"
-     "OOOOOOf+++++++####$$$$$$$$$$$$$$$$$$$$RRRRRRRRRRfNNOON#########f"},
-    {"OOPNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPPOOOOPPff++4++"
+     "OOOOOOh+++++++####$$$$$$$$$$$$$$$$$$$$RRRRRRRRRRhNNOON#########h"},
+    {"OOPNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPPOOOOPPhh++4++"
      "++O##########4##NNNNNNNNNNNNNNNNNNNNNNNNN#######RRRRRRRRRR######"},
-    {"fffNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNfOOOOPOOOOOOff#RRRRRRRRRR"
-     "++++NPPN########NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNf++N#########"},
+    {"hhhNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNhOOOOPOOOOOOhh#RRRRRRRRRR"
+     "++++NPPN########NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNh++N#########"},
     {"OOPNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPPOOOOOOOOOP"
-     "gNNNN++++OfOO+PORRRRRRRRRRN+N+++#$$$$$$$$$$$$$$$$$$$$###########"},
-    {"NNNNNNNNNNNNNNNNNN#NNNNNNNNNNNNNNNNNNNNNNNNNPPPOOOPPOgfO++++++ON"
+     "iNNNN++++OhOO+PORRRRRRRRRRN+N+++#$$$$$$$$$$$$$$$$$$$$###########"},
+    {"NNNNNNNNNNNNNNNNNN#NNNNNNNNNNNNNNNNNNNNNNNNNPPPOOOPPOihO++++++ON"
      "NO##############################################################"},
     {"NNNNNNN#N#NNNN#NNNNNNNNNNNNNNN#NNNNNNNNNN+######NNNNNNNNNNNNNNNN"
-     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNOPPPOOOOOOff#####RRRRRRRRRR######"},
-    {"OOPP#NNNNNNNN##NN##NNNNNNNNNNNNNNNNNNNNNN#NNNNNNN#NN#NNNNN#ffNgP"
-     "OPPPP##PP##PPg##N######g#####NNNNNPP##fffffff###fffff###########"},
-    {"NNNNNNNNNN#N##N#NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#NgPPfOOOO"
-     "O#g##P#PPgP#PPfgfNON++#++########OO#############################"},
+     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNOPPPOOOOOOhh#####RRRRRRRRRR######"},
+    {"OOPP#NNNNNNNN##NN##NNNNNNNNNNNNNNNNNNNNNN#NNNNNNN#NN#NNNNN#hhNiP"
+     "OPPPP##PP##PPi##N######i#####NNNNNPP##hhhhhhh###hhhhh###########"},
+    {"NNNNNNNNNN#N##N#NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#NiPPhOOOO"
+     "O#i##P#PPiP#PPhihNON++#++########OO#############################"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPPOOOOOOOO"
-     "PPfOOPfNNNN+++++RRRRRRRRRR++#+fNNN##############################"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNgPPOOOOOOPfPPgPO"
-     "OPffNN+N########RRRRRRRRRR######################################"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNgPPOOOO##PPPPOOPf"
-     "f+++++++++++++++++++++++NNNNOO##################################"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPPOOOOOOOOPPOPf"
+     "PPhOOPhNNNN+++++RRRRRRRRRR++#+hNNN##############################"},
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNiPPOOOOOOPhPPiPO"
+     "OPhhNN+N########RRRRRRRRRR######################################"},
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNiPPOOOO##PPPPOOPh"
+     "h+++++++++++++++++++++++NNNNOO##################################"},
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPPOOOOOOOOPPOPh"
      "O+++N###########RRRRRRRRRR######+++++++++++++###################"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNOPOPPOOOOOOgfN+######"
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNOPOPPOOOOOOihN+######"
      "RRRRRRRRRR######RRRRRRRRRRRRRRRRRRRR############################"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNN##OPOPPOOOOPOOOOf####RRRRRRRRRR$$+++/"
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNN##OPOPPOOOOPOOOOh####RRRRRRRRRR$$+++/"
      "NNNNNNN#########################################################"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPPOOOOOOOOOPff+####"
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPPOOOOOOOOOPhh+####"
      "################################################################"},
     {"################################JJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJ"
      "KKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKRRRRRRRRRR$$$$$$$$$############N"},
-    {"NNNNNNN##N##NNNNNNNN#NN#NNNNNNNNNNNNNNNNNNNNNNNNgPPPPP#PP##OOgfN"
-     "PNPf+++#########RRRRRRRRRR######################################"},
+    {"NNNNNNN##N##NNNNNNNN#NN#NNNNNNNNNNNNNNNNNNNNNNNNiPPPPP#PP##OOihN"
+     "PNPh+++#########RRRRRRRRRR######################################"},
     {"################################NNNNNNNN##NNNNNNNNNNNNNNNNNNNNNN"
-     "NNNNNNNNNNNNNNNNNPPPOOOO##OOPPPPfN+NP###########################"},
-    {"NOOOOOOOOOONNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNOfOOOOPNOOOO+"
-     "+++++++f########NOOOOOOPPOOONNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"},
-    {"NNNNNNNNNNOOOOOOOOOOOOOPOf+++N+++++#############NNNNNNNNNNNNNNNN"
+     "NNNNNNNNNNNNNNNNNPPPOOOO##OOPPPPhN+NP###########################"},
+    {"NOOOOOOOOOONNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNOhOOOOPNOOOO+"
+     "+++++++h########NOOOOOOPPOOONNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"},
+    {"NNNNNNNNNNOOOOOOOOOOOOOPOh+++N+++++#############NNNNNNNNNNNNNNNN"
      "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#######"},
     {"++++++++++######################################################"
      "################################################################"},
     {"################################################################"
      "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN+##############RRRRRRRRRR######"},
-    {"NNNNNNNNN#NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPOOOOOOO#OOOOOOPf"
+    {"NNNNNNNNN#NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPOOOOOOO#OOOOOOPh"
      "N+++++##########RRRRRRRRRR$$$$$$$$$$$$$$$$$$$###++NNNNNNNNNNNNNN"},
     {"NNNNNNNNNNNNNNNN##OOOOOOOOOOOOOOOOOOOOOO#POOOOOOOPOOPOO#########"
      "################################################################"},
     {"NNNNNNN#NN#NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNOOOOOO###O#OO#O"
-     "OOfOffNO########RRRRRRRRRR######NNNNNN#NN#NNNNNNNNNNNNNNNNNNNNNN"},
-    {"NNNNNNNNNNPPPPP#OO#PPOPfN#######RRRRRRRRRR######################"
+     "OOhOhhNO########RRRRRRRRRR######NNNNNN#NN#NNNNNNNNNNNNNNNNNNNNNN"},
+    {"NNNNNNNNNNPPPPP#OO#PPOPhN#######RRRRRRRRRR######################"
      "################################################################"},
     {"################################################################"
      "################################NNNNNNNNNNNNNNNNNNNOOPP++#######"},
     {"OONPNNNNNNNNNNNNN#NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNPPOOOOO###PP"
-     "Ogf+++++++++++++RRRRRRRRRRO#####################################"},
+     "Oih+++++++++++++RRRRRRRRRRO#####################################"},
     {"################################################N###############"
      "$$$$$$$$$$$$$$$$$$$$$////////----/////////////////#############+"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNN######################################"
@@ -840,18 +840,18 @@ const char mica__unicode_stage2[271][129] = {
      "ONNNNNNOOOOOOOOOOOOOOO##########NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
      "NNNNNNN#########################################################"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNfffOOOOOOOOfPPPOOfRRRRRRRRRR######"
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNhhhOOOOOOOOhPPPOOhRRRRRRRRRR######"
      "################################################################"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#######"
      "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#RRRRRRRRRR####++NNNNNNNNNNNNNNNN"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#"
-     "RRRRRRRRRR######NNNNNNNNNNNNNNNNNNNNNNNNNNNNNN##fffff+##########"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNfffffff+++++////"
+     "RRRRRRRRRR######NNNNNNNNNNNNNNNNNNNNNNNNNNNNNN##hhhhh+##########"},
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNhhhhhhh+++++////"
      "MMMM+/##########RRRRRRRRRR#$$$$$$$#NNNNNNNNNNNNNNNNNNNNN#####NNN"},
     {"NNNNNNNNNNNNNNNN################################################"
      "################################################################"},
     {"################################################################"
-     "MMMNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNeNNNMM+++RRRRRRRRRR######"},
+     "MMMNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNgNNNMM+++RRRRRRRRRR######"},
     {"################################################################"
      "JJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKK"},
     {"$$$$$$$$$$$$$$$$$$$$$$$++++#####################################"
@@ -859,7 +859,7 @@ const char mica__unicode_stage2[271][129] = {
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
      "NNNNNNNNNNN####ONPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPPP"},
     {"PPPPPPPP#######OOOOMMMMMMMMMMMMM################################"
-     "################################MM+MO###########gg##############"},
+     "################################MM+MO###########ii##############"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
      "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN########"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
@@ -874,10 +874,10 @@ const char mica__unicode_stage2[271][129] = {
      "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN####"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
      "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN#####NNNNNNNNNNNNN###"},
-    {"NNNNNNNNN#######NNNNNNNNNN##/Of+4444############################"
+    {"NNNNNNNNN#######NNNNNNNNNN##/Oh+4444############################"
      "################################################################"},
     {"////////////////////////////////////////////////////////////////"
-     "//////////////////////AAAAAAAAAAAAAAAAAAAAAAAAAA^^^^^^^^^^######"},
+     "//////////////////////AAAAAAAAAAAAAAAAAAAAAAAAAA``````````######"},
     {"////////////////////////////////////////////////////############"
      "################################################################"},
     {"OOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOO##OOOOOOOOOOOOOOOO"
@@ -887,72 +887,72 @@ const char mica__unicode_stage2[271][129] = {
     {"////////////////////////////////////////////////////////////////"
      "//////////////////////////////////////////////////////##########"},
     {"///////////////////////////////////////##///////////////////////"
-     "//////////////////////////////HHHHHHHggfff///gggggg44444444fffff"},
-    {"fff//fffffff//////////////////////////////ffff/////////////HHHHH"
+     "//////////////////////////////HHHHHHHiihhh///iiiiii44444444hhhhh"},
+    {"hhh//hhhhhhh//////////////////////////////hhhh/////////////HHHHH"
      "H//////////////////////////////////////////#####################"},
     {"////////////////////////////////////////////////////////////////"
-     "//fff/##########################################################"},
+     "//hhh/##########################################################"},
     {"################################################################"
      "$$$$$$$$$$$$$$$$$$$$############$$$$$$$$$$$$$$$$$$$$############"},
     {"////////////////////////////////////////////////////////////////"
      "///////////////////////#########$$$$$$$$$$$$$$$$$$$$$$$$$#######"},
-    {"WWWWWWWWWWWWWWWWWWWWWWWWWWXXXXXXXXXXXXXXXXXXXXXXXXXXWWWWWWWWWWWW"
-     "WWWWWWWWWWWWWWXXXXXXX#XXXXXXXXXXXXXXXXXXWWWWWWWWWWWWWWWWWWWWWWWW"},
-    {"WWXXXXXXXXXXXXXXXXXXXXXXXXXXW#WW##W##WW##WWWW#WWWWWWWWXXXX#X#XXX"
-     "XXXX#XXXXXXXXXXXWWWWWWWWWWWWWWWWWWWWWWWWWWXXXXXXXXXXXXXXXXXXXXXX"},
-    {"XXXXWW#WWWW##WWWWWWWW#WWWWWWW#XXXXXXXXXXXXXXXXXXXXXXXXXXWW#WWWW#"
-     "WWWWW#W###WWWWWWW#XXXXXXXXXXXXXXXXXXXXXXXXXXWWWWWWWWWWWWWWWWWWWW"},
-    {"WWWWWWXXXXXXXXXXXXXXXXXXXXXXXXXXWWWWWWWWWWWWWWWWWWWWWWWWWWXXXXXX"
-     "XXXXXXXXXXXXXXXXXXXXWWWWWWWWWWWWWWWWWWWWWWWWWWXXXXXXXXXXXXXXXXXX"},
-    {"XXXXXXXXWWWWWWWWWWWWWWWWWWWWWWWWWWXXXXXXXXXXXXXXXXXXXXXXXXXXWWWW"
-     "WWWWWWWWWWWWWWWWWWWWWWXXXXXXXXXXXXXXXXXXXXXXXXXXWWWWWWWWWWWWWWWW"},
-    {"WWWWWWWWWWXXXXXXXXXXXXXXXXXXXXXXXXXXXX##WWWWWWWWWWWWWWWWWWWWWWWW"
-     "W=XXXXXXXXXXXXXXXXXXXXXXXXX=XXXXXXWWWWWWWWWWWWWWWWWWWWWWWWW=XXXX"},
-    {"XXXXXXXXXXXXXXXXXXXXX=XXXXXXWWWWWWWWWWWWWWWWWWWWWWWWW=XXXXXXXXXX"
-     "XXXXXXXXXXXXXXX=XXXXXXWWWWWWWWWWWWWWWWWWWWWWWWW=XXXXXXXXXXXXXXXX"},
-    {"XXXXXXXXX=XXXXXXWWWWWWWWWWWWWWWWWWWWWWWWW=XXXXXXXXXXXXXXXXXXXXXX"
-     "XXX=XXXXXXWX##^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"},
+    {"YYYYYYYYYYYYYYYYYYYYYYYYYYZZZZZZZZZZZZZZZZZZZZZZZZZZYYYYYYYYYYYY"
+     "YYYYYYYYYYYYYYZZZZZZZ#ZZZZZZZZZZZZZZZZZZYYYYYYYYYYYYYYYYYYYYYYYY"},
+    {"YYZZZZZZZZZZZZZZZZZZZZZZZZZZY#YY##Y##YY##YYYY#YYYYYYYYZZZZ#Z#ZZZ"
+     "ZZZZ#ZZZZZZZZZZZYYYYYYYYYYYYYYYYYYYYYYYYYYZZZZZZZZZZZZZZZZZZZZZZ"},
+    {"ZZZZYY#YYYY##YYYYYYYY#YYYYYYY#ZZZZZZZZZZZZZZZZZZZZZZZZZZYY#YYYY#"
+     "YYYYY#Y###YYYYYYY#ZZZZZZZZZZZZZZZZZZZZZZZZZZYYYYYYYYYYYYYYYYYYYY"},
+    {"YYYYYYZZZZZZZZZZZZZZZZZZZZZZZZZZYYYYYYYYYYYYYYYYYYYYYYYYYYZZZZZZ"
+     "ZZZZZZZZZZZZZZZZZZZZYYYYYYYYYYYYYYYYYYYYYYYYYYZZZZZZZZZZZZZZZZZZ"},
+    {"ZZZZZZZZYYYYYYYYYYYYYYYYYYYYYYYYYYZZZZZZZZZZZZZZZZZZZZZZZZZZYYYY"
+     "YYYYYYYYYYYYYYYYYYYYYYZZZZZZZZZZZZZZZZZZZZZZZZZZYYYYYYYYYYYYYYYY"},
+    {"YYYYYYYYYYZZZZZZZZZZZZZZZZZZZZZZZZZZZZ##YYYYYYYYYYYYYYYYYYYYYYYY"
+     "Y=ZZZZZZZZZZZZZZZZZZZZZZZZZ=ZZZZZZYYYYYYYYYYYYYYYYYYYYYYYYY=ZZZZ"},
+    {"ZZZZZZZZZZZZZZZZZZZZZ=ZZZZZZYYYYYYYYYYYYYYYYYYYYYYYYY=ZZZZZZZZZZ"
+     "ZZZZZZZZZZZZZZZ=ZZZZZZYYYYYYYYYYYYYYYYYYYYYYYYY=ZZZZZZZZZZZZZZZZ"},
+    {"ZZZZZZZZZ=ZZZZZZYYYYYYYYYYYYYYYYYYYYYYYYY=ZZZZZZZZZZZZZZZZZZZZZZ"
+     "ZZZ=ZZZZZZYZ##``````````````````````````````````````````````````"},
     {"OOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOO////OOOOO"
      "OOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOOO////////O//////////"},
     {"////O//+++++###############OOOOO#OOOOOOOOOOOOOOO################"
      "################################################################"},
     {"KKKKKKKKKKNKKKKKKKKKKKKKKKKKKKK######KKKKKK#####################"
      "################################################################"},
-    {"fffffff#fffffffffffffffff##fffffff#ff#fffff#####ZZZZZZZZZZZZZZZZ"
-     "ZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ##################"},
-    {"###############f################################################"
+    {"hhhhhhh#hhhhhhhhhhhhhhhhh##hhhhhhh#hh#hhhhh#####]]]]]]]]]]]]]]]]"
+     "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]##################"},
+    {"###############h################################################"
      "################################################################"},
-    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN###fffffffMMMMMMM##"
+    {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN###hhhhhhhMMMMMMM##"
      "RRRRRRRRRR####N/################################################"},
-    {"################NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNf#################"
-     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNffffRRRRRRRRRR#####-"},
+    {"################NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNh#################"
+     "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNhhhhRRRRRRRRRR#####-"},
     {"################################################################"
-     "################NNNNNNNNNNNNNNNNNNNNNNNNNNNMffffRRRRRRRRRR######"},
+     "################NNNNNNNNNNNNNNNNNNNNNNNNNNNMhhhhRRRRRRRRRR######"},
     {"################################################################"
-     "################NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNffNRRRRRRRRRR####+"},
+     "################NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNhhNRRRRRRRRRR####+"},
     {"################################################################"
      "################################NNNNNNN#NNNN#NN#NNNNNNNNNNNNNNN#"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
-     "NNNNN##$$$$$$$$$fffffff#########################################"},
+     "NNNNN##$$$$$$$$$hhhhhhh#########################################"},
     {"JJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJJKKKKKKKKKKKKKKKKKKKKKKKKKKKKKK"
-     "KKKKfffffffM####RRRRRRRRRR####++################################"},
+     "KKKKhhhhhhhM####RRRRRRRRRR####++################################"},
     {"################################################################"
      "#################################################$$$$$$$$$$$$$$$"},
     {"$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$/$$$-$$$$###########"
      "################################################################"},
     {"#$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$$/$$$$$$$$$$$$$$$##"
      "################################################################"},
-    {"[[[[#[[[[[[[[[[[[[[[[[[[[[[[[[[[#[[#[##[#[[[[[[[[[[#[[[[#[#[####"
-     "##[####[#[#[#[[[#[[#[##[#[#[#[#[#[[#[##[[[[#[[[[[[[#[[[[#[[[[#[#"},
-    {"[[[[[[[[[[#[[[[[[[[[[[[[[[[[#####[[[#[[[[[#[[[[[[[[[[[[[[[[[####"
+    {"^^^^#^^^^^^^^^^^^^^^^^^^^^^^^^^^#^^#^##^#^^^^^^^^^^#^^^^#^#^####"
+     "##^####^#^#^#^^^#^^#^##^#^#^#^#^#^^#^##^^^^#^^^^^^^#^^^^#^^^^#^#"},
+    {"^^^^^^^^^^#^^^^^^^^^^^^^^^^^#####^^^#^^^^^#^^^^^^^^^^^^^^^^^####"
      "################################################,,##############"},
     {"////////////////////////////////////////////####////////////////"
      "////////////////////////////////////////////////////////////////"},
     {"////////////////////############///////////////##///////////////"
      "#///////////////#/////////////////////////////////////##########"},
-    {"88888888888$$///AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA/aaaaaaaaaaaaaaaa"
-     "aaaaaaaaaaAAAAAAUUUUUUUUUUUUUUUUUUUUUUUUUUAAA///UUUUUUUUUUUUUUUU"},
-    {"UUUUUUUUUU//////A/////////////////////////////##################"
+    {"88888888888$$///AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA/cccccccccccccccc"
+     "ccccccccccAAAAAAVVVVVVVVVVVVVVVVVVVVVVVVVVAAA///VVVVVVVVVVVVVVVV"},
+    {"VVVVVVVVVV//////A/////////////////////////////##################"
      "######################################//////////////////////////"},
     {"AAA#############AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA####"
      "AAAAAAAAA#######AA##############//////##########################"},
@@ -973,7 +973,7 @@ const char mica__unicode_stage2[271][129] = {
     {"//////////#####/////////////////////////////////////////////////"
      "///////#######///////////////##///////////######/////////#######"},
     {"///////////////////#////////////////////////////////////////////"
-     "////////////////////////////////////////////////^^^^^^^^^^######"},
+     "////////////////////////////////////////////////``````````######"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
      "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN################################"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN######"
@@ -986,7 +986,7 @@ const char mica__unicode_stage2[271][129] = {
      "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN###############NNNNNNNNNNNNNNNN"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
      "NNNNNNNNNNNNNNNNNNNNNNNNNNNNNN##################################"},
-    {"eeeeeeeeeeeeeeeeeeeeeeeeeeeeee##################################"
+    {"gggggggggggggggggggggggggggggg##################################"
      "################################################################"},
     {"NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"
      "NNNNNNNNNNN#####NNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNNN"},
@@ -1005,7 +1005,7 @@ const uint8_t mica__unicode_kinds[128] = {
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     0, 0, 0, 0, 11, 0, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 75,
     77, 78, 79, 82, 83, 84, 0, 85, 86, 87, 110, 111, 114, 115, 117, 118, 119, 129, 130, 131, 132,
-    133, 134, 135, 136, 137, 138, 140, 150, 155, 193, 194, 195, 196, 197, 0, 198, 201, 202, 204,
-    214, 225, 226, 228, 229, 230, 231, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-    0, 0, 0, 0,
+    133, 134, 135, 136, 137, 138, 0, 140, 150, 155, 0, 193, 194, 195, 0, 196, 197, 198, 201, 202,
+    204, 214, 225, 226, 228, 229, 230, 231, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0,
 };

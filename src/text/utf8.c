@@ -89,7 +89,8 @@ bool mica__utf8_valid(const char *text, int64_t n, int64_t *bad)
     int length;
     for (int64_t at = 0; at < n; at += length)
         if (mica__utf8_next(text, n, at, &length) == MICA__BAD_CHAR) {
-            *bad = at;
+            if (bad)
+                *bad = at;
             return false;
         }
     return true;

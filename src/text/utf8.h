@@ -29,7 +29,8 @@ static inline uint32_t mica__utf8_next(const char *text, int64_t n, int64_t at, 
 /* Writes c (at most 0x10FFFF, no surrogate) to out[0, 4); returns its bytes. */
 int mica__utf8_put(uint32_t c, char *out);
 
-/* Whether text[0, n) is valid throughout; else *bad is the first byte that is not. */
+/* Whether text[0, n) is valid throughout; else *bad (which may be NULL) is the first byte that is
+ * not. */
 bool mica__utf8_valid(const char *text, int64_t n, int64_t *bad);
 
 /* How many of the n bytes at `text` (at most 4 are looked at) belong to a character that may still

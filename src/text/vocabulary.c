@@ -126,8 +126,21 @@ static mica_status index_one(mica__vocab *v, int32_t id)
     return MICA_OK;
 }
 
+/* Ids nearly fill [0, n); a file that scatters a few of them wants memory for nothing. */
+static mica_status check_density(const mica__vocab *v)
+{
+    int64_t n_set = 0;
+    for (int64_t id = 0; id < v->n; id++)
+        n_set += v->kind[id] != MICA_TOKEN_NONE;
+    if (v->n > 65536 && v->n > 16 * n_set)
+        MICA_FAIL(MICA_E_FORMAT, "%lld tokens have ids up to %lld", (long long)n_set,
+                  (long long)v->n - 1);
+    return MICA_OK;
+}
+
 mica_status mica__vocab_index(mica__vocab *v)
 {
+    MICA_TRY(check_density(v));
     uint32_t size = 16;
     while (size < 2 * (uint64_t)v->n)
         size *= 2;

@@ -64,6 +64,10 @@ static void impossible_tokens_are_refused(void **state)
     assert_status(mica__vocab_index(&v), MICA_E_FORMAT);
     assert_non_null(strstr(mica_last_error(), "tokens 3 and 5 have the same text \"a\""));
     mica__vocab_free(&v);
+    set(&v, 3000000, "a");
+    assert_status(mica__vocab_index(&v), MICA_E_FORMAT);
+    assert_non_null(strstr(mica_last_error(), "1 tokens have ids up to 3000000"));
+    mica__vocab_free(&v);
     free(huge);
 }
 

@@ -28,26 +28,19 @@ install(FILES ${CMAKE_BINARY_DIR}/mica.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pk
 
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+if(TARGET mica)
+  install(TARGETS mica RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 file(GLOB built_in_models CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/models/*.gguf)
 install(FILES ${built_in_models} DESTINATION ${CMAKE_INSTALL_DATADIR}/mica/models)
 
-if(TARGET mica)
-  install(TARGETS mica RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-
-  # The list of commands is src/cli/commands.h's.
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cli/commands.h)
-  file(STRINGS ${CMAKE_SOURCE_DIR}/src/cli/commands.h commands REGEX "^ +X\\([a-z_]+\\)")
-  list(TRANSFORM commands REPLACE "^ +X\\(([a-z_]+)\\).*$" "\\1")
-  set(documents ${CMAKE_BINARY_DIR}/documents)
-  list(TRANSFORM commands REPLACE "(.+)" "${documents}/mica-\\1.1" OUTPUT_VARIABLE man_pages)
-  list(PREPEND man_pages ${documents}/mica.1)
-  list(JOIN commands " " commands)
-  add_custom_command(OUTPUT ${man_pages} ${documents}/mica.bash ${documents}/_mica ${documents}/mica.fish
-    COMMAND ${CMAKE_SOURCE_DIR}/cmake/documents ${documents} "${commands}" ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:mica>
-    DEPENDS mica ${CMAKE_SOURCE_DIR}/cmake/documents VERBATIM)
-  add_custom_target(documents ALL DEPENDS ${man_pages})
-  install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-  install(FILES ${documents}/mica.bash RENAME mica DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-  install(FILES ${documents}/_mica DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
-  install(FILES ${documents}/mica.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
-endif()
+file(GLOB man_pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/man/*.1)
+install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+foreach(completion mica.bash=bash-completion/completions/mica _mica=zsh/site-functions/_mica
+        mica.fish=fish/vendor_completions.d/mica.fish)
+  string(REGEX MATCH "([^=]+)=(.*)/([^/]+)" _ ${completion})
+  if(EXISTS ${CMAKE_SOURCE_DIR}/completions/${CMAKE_MATCH_1})
+    install(FILES ${CMAKE_SOURCE_DIR}/completions/${CMAKE_MATCH_1} RENAME ${CMAKE_MATCH_3}
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/${CMAKE_MATCH_2})
+  endif()
+endforeach()

@@ -55,7 +55,8 @@ static mica_status add_value(mica__ir *ir, const mica__aval *aval, int32_t *id)
                               .leaf = -1,
                               .output = -1,
                               .place = -1,
-                              .base = (int32_t)ir->n_values};
+                              .base = (int32_t)ir->n_values,
+                              .shows = (int32_t)ir->n_values};
     memcpy(value->shape, aval->shape, n * sizeof *dims);
     memcpy(value->extents, aval->extents.axis, n);
     mica__row_strides(aval->ndim, value->shape, value->strides);

@@ -21,9 +21,10 @@ typedef struct mica__ir_value {
     int64_t *shape;   /* [ndim] at the bounds */
     int64_t *strides; /* [ndim] elements; set by the view pass */
     uint8_t *extents; /* [ndim] 1 + extent number, or 0 */
-    int32_t node;     /* that computes it, or -1 for leaves */
+    int32_t node;     /* that computes it, or -1 for leaves and views */
     int32_t leaf;     /* index into ir->leaves, or -1 */
     int32_t base;
+    int32_t shows; /* the value whose elements a view shows; itself unless it is a view */
     int64_t offset;
     int32_t output; /* program output it is stored as, or -1 */
     int32_t first;  /* phases between which its storage is needed (bases only) */

@@ -76,7 +76,7 @@ static bool may_take_over(const mica__ir *ir, const mica__ir_node *node, int j, 
     return (node->kernel->in_place >> j & 1) && in_arena(ir, base) &&
            storage->last == node->phase && readers[base] == 1 && in->dtype == out->dtype &&
            in->offset == 0 && mica__ir_bytes(storage) == mica__ir_bytes(out) &&
-           mica__ir_is_contiguous(in);
+           mica__ir_size(in) == mica__ir_size(out) && mica__ir_is_contiguous(in);
 }
 
 /* Elementwise outputs take over the storage of an input that dies there. */

@@ -17,8 +17,11 @@ static void feed(cli_answer *answer, const char *const *pieces, int n)
                                   .message = ""};
         assert_int_equal(answer_take(answer, &event), 0);
     }
-    const mica_event end = {
-        .kind = MICA_EVENT_FINISHED, .token = -1, .text = "", .message = "", .reason = MICA_FINISH_STOP};
+    const mica_event end = {.kind = MICA_EVENT_FINISHED,
+                            .token = -1,
+                            .text = "",
+                            .message = "",
+                            .reason = MICA_FINISH_STOP};
     assert_int_equal(answer_take(answer, &end), 0);
 }
 
@@ -50,9 +53,10 @@ static void a_thinking_part_is_told_apart_wherever_it_is_cut(void **state)
 {
     (void)state;
     EXPECT(THINKING_MAYBE, "\nwhy\n", "because", "<think>\nwhy\n</think>\n\nbecause");
-    EXPECT(THINKING_MAYBE, "why", "because", "<th", "ink>wh", "y</th", "ink>", "\n", "\n be", "cause");
-    EXPECT(THINKING_MAYBE, "a", "b", "<", "t", "h", "i", "n", "k", ">", "a", "<", "/", "t", "h", "i",
-           "n", "k", ">", "b");
+    EXPECT(THINKING_MAYBE, "why", "because", "<th", "ink>wh", "y</th", "ink>", "\n", "\n be",
+           "cause");
+    EXPECT(THINKING_MAYBE, "a", "b", "<", "t", "h", "i", "n", "k", ">", "a", "<", "/", "t", "h",
+           "i", "n", "k", ">", "b");
 }
 
 static void text_that_only_begins_like_a_mark_is_text(void **state)
@@ -68,7 +72,7 @@ static void an_answer_that_ends_while_thinking_is_all_reasoning(void **state)
 {
     (void)state;
     EXPECT(THINKING_INSIDE, "on and on </", "", "on and on", " </");
-    EXPECT(THINKING_INSIDE, "", "", "");
+    EXPECT(THINKING_INSIDE, NULL, "", "");
 }
 
 static void a_thinking_part_that_the_prompt_opened(void **state)

@@ -310,6 +310,38 @@ static void the_order_of_additions_is_the_written_one(void **state)
     }
 }
 
+/* Complex values by hand: (1 + 2i)(3 - i) + (0 + i)(2 + 2i) = (5 + 5i) + (-2 + 2i). */
+static void complex_and_double_products_are_right(void **state)
+{
+    (void)state;
+    float x[4] = {1, 2, 0, 1}, b[4] = {3, -1, 2, 2}, y[2];
+    for (int form = 0; form < 2; form++) {
+        mica__operand in[2] = {
+            plain_operand(x, MICA_C64, 2, (int64_t[]){1, 2}),
+            plain_operand(b, MICA_C64, 2, form ? (int64_t[]){1, 2} : (int64_t[]){2, 1})};
+        mica__operand out = plain_operand(y, MICA_C64, 2, (int64_t[]){1, 1});
+        const mica__matmul_attrs attrs = {form};
+        mica__call call = {.attrs = &attrs, .n_in = 2, .n_out = 1, .in = in, .out = &out};
+        assert_ok(run_kernel_in_order(&mica__kernel_matmul_wide, &call, 1));
+        assert_true(y[0] == 3 && y[1] == 7);
+    }
+    /* f64 with a broadcast batch and a transposed view; 2^52 + 3 needs more than f32. */
+    double u[4] = {0x1p52, 1, 1, 2}, v[4] = {1, 3, 1, 5}, z[8];
+    mica__operand in[2] = {plain_operand(u, MICA_F64, 3, (int64_t[]){1, 2, 2}),
+                           plain_operand(v, MICA_F64, 3, (int64_t[]){2, 2, 2})};
+    in[1].strides[0] = 0;
+    in[1].strides[1] = 1;
+    in[1].strides[2] = 2; /* the transpose: [[1, 1], [3, 5]] */
+    mica__operand out = plain_operand(z, MICA_F64, 3, (int64_t[]){2, 2, 2});
+    const mica__matmul_attrs attrs = {0};
+    mica__call call = {.attrs = &attrs, .n_in = 2, .n_out = 1, .in = in, .out = &out};
+    assert_ok(run_kernel_in_order(&mica__kernel_matmul_wide, &call, -1));
+    for (int batch = 0; batch < 2; batch++) {
+        const double *got = z + 4 * batch;
+        assert_true(got[0] == 0x1p52 + 3 && got[1] == 0x1p52 + 5 && got[2] == 7 && got[3] == 11);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +352,7 @@ int main(void)
         cmocka_unit_test(rows_of_a_larger_matrix_are_used_in_place),
         cmocka_unit_test(each_form_takes_only_its_own),
         cmocka_unit_test(the_order_of_additions_is_the_written_one),
+        cmocka_unit_test(complex_and_double_products_are_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ if(MICA_SANITIZE)
   add_compile_options(-fsanitize=${MICA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${MICA_SANITIZE})
   if(CMAKE_C_COMPILER_ID STREQUAL GNU)
-    # gcc's own manual: with sanitizers these two warn about code that is right. The release build keeps them.
-    add_compile_options(-Wno-format-truncation -Wno-maybe-uninitialized)
+    # gcc's own manual: with sanitizers these warn about code that is right. The release build keeps them.
+    add_compile_options(-Wno-format-truncation -Wno-maybe-uninitialized -Wno-conversion)
   endif()
 endif()

@@ -5,7 +5,7 @@
  * template from an unknown place can be tried.
  *
  * Text that came from messages, tools or extra variables stays text: the result says which of its
- * bytes did (plain spans), whatever the template did to them on the way - cutting, joining,
+ * bytes did (its plain spans), whatever the template did to them on the way - cutting, joining,
  * upper-casing, writing them as JSON. A tokenizer takes a special token only where none of its
  * bytes is plain, so a user who types "<|im_end|>" cannot end a turn. What the template itself says
  * and the special tokens that it is given are not plain.
@@ -18,7 +18,7 @@
 #ifndef MICA_CHAT_TEMPLATE_H
 #define MICA_CHAT_TEMPLATE_H
 
-#include <mica/status.h>
+#include <mica/tokenizer.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,9 +50,11 @@ MICA_API void mica_chat_template_free(mica_chat_template *chat_template);
 MICA_API bool mica_chat_template_uses(const mica_chat_template *chat_template,
                                       const char *variable);
 
-/* The variables that it asks for, in the order of their first mention: how many, and the index-th
- * (NULL outside). The name belongs to the template. */
+/* How many variables the template asks for. */
 MICA_API int64_t mica_chat_template_variable_count(const mica_chat_template *chat_template);
+
+/* The index-th variable that it asks for, in the order of their first mention; NULL outside. The
+ * name belongs to the template. */
 MICA_API const char *mica_chat_template_variable(const mica_chat_template *chat_template,
                                                  int64_t index);
 
@@ -83,18 +85,12 @@ typedef struct mica_chat_input {
     int64_t now;
 } mica_chat_input;
 
-/* Bytes [begin, end) of the text; plain: they came from the conversation. */
-typedef struct mica_chat_span {
-    size_t begin;
-    size_t end;
-    bool plain;
-} mica_chat_span;
-
+/* A prompt. text and plain go to mica_tokenizer_encode_spans as they are. */
 typedef struct mica_chat_text {
     char *text; /* UTF-8, NUL-terminated */
-    size_t length;
-    mica_chat_span *spans; /* [n_spans], in order, covering the whole text */
-    int64_t n_spans;
+    int64_t length;
+    mica_text_span *plain; /* [n_plain], ascending: the bytes that came from the conversation */
+    int64_t n_plain;
 } mica_chat_text;
 
 /* Renders a conversation. On success *text is filled (mica_chat_text_free), else emptied.

@@ -126,6 +126,13 @@ typedef struct mica_sampling {
     int64_t n_logit_bias;
 } mica_sampling;
 
+/* What the model's own files recommend: generation_config.json, or the general.sampling keys of a
+ * GGUF file. Sets the fields that they name, leaves the others, and says in *named (may be NULL)
+ * whether there were any. "do_sample": false is temperature 0; true without a temperature is 1.
+ * MICA_E_FORMAT names a key whose value makes no sense. */
+MICA_API mica_status mica_model_sampling(const mica_model *model, mica_sampling *sampling,
+                                         bool *named);
+
 /* Decides which tokens may come next: a grammar. One state per choice. Called by the owning thread.
  */
 typedef struct mica_constraint {

@@ -8,6 +8,7 @@
 #include <mica/chat_template.h>
 #include <mica/dtype.h>
 #include <mica/engine.h>
+#include <mica/io.h>
 #include <mica/json.h>
 #include <mica/log.h>
 #include <mica/memory.h>

@@ -27,6 +27,8 @@ static void show(cli_answer *answer, const char *bytes, size_t n, bool reasoning
         return;
     if (reasoning && answer->color)
         fputs(DIM, stdout);
+    if (reasoning && !answer->color && !answer->wrote)
+        fputs(OPEN_MARK, stdout);
     fwrite(bytes, 1, n, stdout);
     if (reasoning && answer->color)
         fputs(PLAIN, stdout);
@@ -94,8 +96,8 @@ static bool decide_inside(cli_answer *answer)
     const size_t n = (size_t)(close - held->bytes);
     show(answer, held->bytes, n, true);
     drop(held, n + strlen(CLOSE_MARK));
-    if (answer->show && n && !answer->last_was_newline)
-        putchar('\n');
+    if (answer->show && answer->wrote)
+        fputs(answer->color ? answer->last_was_newline ? "" : "\n" : CLOSE_MARK "\n\n", stdout);
     answer->state = THINKING_AFTER;
     return true;
 }
@@ -166,6 +168,11 @@ int answer_take(cli_answer *answer, const mica_event *event)
 {
     if (event->kind == MICA_EVENT_TOKEN && !add_token(answer, event))
         return fail_memory();
+    if (event->kind == MICA_EVENT_TOKEN && answer->show_ids) {
+        char id[16];
+        snprintf(id, sizeof id, "%s%d", event->index ? " " : "", (int)event->token);
+        show(answer, id, strlen(id), false);
+    }
     if (event->kind == MICA_EVENT_FINISHED) {
         answer->finished = true;
         answer->reason = event->reason;

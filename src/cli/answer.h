@@ -28,8 +28,9 @@ typedef struct answer_token {
 /* Zero-initialise and set `state`. */
 typedef struct cli_answer {
     thinking_state state;
-    bool show;  /* text goes to standard output as it comes */
-    bool color; /* a terminal: the thinking part is dimmed */
+    bool show;     /* text goes to standard output as it comes */
+    bool show_ids; /* ids instead of text, where there is no tokenizer */
+    bool color;    /* a terminal: the thinking part is dimmed */
     bool last_was_newline;
     bool wrote;
     int32_t *tokens; /* [n_tokens] */

@@ -33,6 +33,7 @@ typedef struct run_settings {
 typedef struct bench_settings {
     output_settings output;
     model_settings model;
+    compute_settings compute;
     run_settings own;
 } bench_settings;
 
@@ -379,9 +380,9 @@ static int measure_all(bench_run *run)
 {
     const run_settings *own = &run->settings->own;
     const double started = seconds_now();
-    int exit_status = session_start(&run->session, &run->settings->model);
+    int exit_status = session_start(&run->session, &run->settings->model, &run->settings->compute);
     if (!exit_status)
-        exit_status = session_open_model(&run->session, &run->settings->model);
+        exit_status = session_open_model(&run->session, &run->settings->compute);
     const int n_figures = (own->prompt > 0) + (own->generate > 0) + own->batch.n;
     if (!exit_status && own->kv.n * n_figures > MOST_FIGURES - 4)
         exit_status = fail_usage("--batch and --kv ask for more than %d figures", MOST_FIGURES - 4);
@@ -494,6 +495,7 @@ static int bench(const arguments *given)
 static const option_group groups[] = {
     {"Measurement", own_options, offsetof(bench_settings, own)},
     SHARED_GROUP("Model", model, bench_settings),
+    SHARED_GROUP("Computing", compute, bench_settings),
     SHARED_GROUP("Output", output, bench_settings),
 };
 

@@ -9,6 +9,11 @@
 /* In the order in which help shows them. */
 #define COMMANDS(X)                                                                                \
     X(generate)                                                                                    \
+    X(chat)                                                                                        \
+    X(tokenize)                                                                                    \
+    X(inspect)                                                                                     \
+    X(plan)                                                                                        \
+    X(eval)                                                                                        \
     X(bench)                                                                                       \
     X(help)
 

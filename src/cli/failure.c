@@ -57,6 +57,11 @@ int fail_memory(void)
     return fail_with(MICA_E_MEMORY, NULL, "the system refused memory");
 }
 
+void forget_failure(void)
+{
+    failure.set = false;
+}
+
 static void report_json(void)
 {
     json_out json = {0};
@@ -74,6 +79,14 @@ static void report_json(void)
 static bool says_where(void)
 {
     return !failure.where[0] || strstr(failure.message, failure.where);
+}
+
+void report_brief(void)
+{
+    if (failure.set)
+        fprintf(stderr, "%s%s%s\n", says_where() ? "" : failure.where, says_where() ? "" : ": ",
+                failure.message);
+    forget_failure();
 }
 
 void report_failure(const char *command, bool json)

@@ -24,6 +24,12 @@ int fail_usage(const char *format, ...) MICA_PRINTF(1, 2);
 /* Out of memory in the program itself. */
 int fail_memory(void);
 
+/* Forgets what was recorded: it was no failure after all. */
+void forget_failure(void);
+
+/* Says what was recorded in a line on standard error and forgets it, for what goes on after it. */
+void report_brief(void);
+
 /* Reports what was recorded. command: "generate", or NULL. Nothing when nothing was recorded. */
 void report_failure(const char *command, bool json);
 

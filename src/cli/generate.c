@@ -11,106 +11,32 @@
 #include "cli/answer.h"
 #include "cli/commands.h"
 #include "cli/failure.h"
+#include "cli/generate_prompts.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
-#include "cli/prompts.h"
 #include "cli/run_report.h"
 #include "cli/sampling.h"
 #include "cli/session.h"
 
 #define MOST_SEQUENCES 32
 
-typedef struct prompt_settings {
-    const char *prompt, *prompt_file, *tokens, *prompts;
-    int64_t max_tokens, logprobs;
-    bool ignore_eos;
-    text_list extra_eos_token, stop;
-} prompt_settings;
-
 typedef struct generate_settings {
     output_settings output;
     model_settings model;
+    compute_settings compute;
     engine_settings engine;
     sampling_settings sampling;
-    prompt_settings own;
+    template_settings template;
+    ending_settings ending;
+    prompt_settings prompt;
 } generate_settings;
-
-#define OWN(field) offsetof(prompt_settings, field)
-
-static const option_spec own_options[] = {
-    {"prompt", 'p', OPTION_TEXT, OWN(prompt), "TEXT", NULL, 0, 0,
-     "The prompt; - reads it from standard input."},
-    {"prompt-file", 'f', OPTION_FILE, OWN(prompt_file), "FILE", NULL, 0, 0,
-     "Reads the prompt from a file."},
-    {"tokens", 0, OPTION_FILE, OWN(tokens), "FILE", NULL, 0, 0,
-     "A JSON file with token ids: a list for one prompt, a list of lists for a batch."},
-    {"prompts", 0, OPTION_FILE, OWN(prompts), "FILE", NULL, 0, 0,
-     "A file of JSON lines, run as one batch: each line a string, or an object with \"prompt\" or "
-     "\"messages\"."},
-    {"max-tokens", 'n', OPTION_INTEGER, OWN(max_tokens), "N", "512", -1, 1e15,
-     "Tokens of the answer at most; -1: until the context is full."},
-    {"extra-eos-token", 0, OPTION_TEXTS, OWN(extra_eos_token), "TOKEN", NULL, 0, 0,
-     "Another token that ends the answer: its id, or its text. May be given several times."},
-    {"ignore-eos", 0, OPTION_FLAG, OWN(ignore_eos), NULL, NULL, 0, 0,
-     "Goes on after the tokens that end an answer."},
-    {"stop", 0, OPTION_TEXTS, OWN(stop), "TEXT", NULL, 0, 0,
-     "Ends the answer before this text. May be given several times."},
-    {"logprobs", 0, OPTION_INTEGER, OWN(logprobs), "N", "-1", -1, MICA_MAX_TOP_LOGPROBS,
-     "With --json: the log probability of each token, and of the N likeliest ones (0 to 20)."},
-    {0}};
-
-/* --- prompts ---------------------------------------------------------------------------------- */
-
-static int check_sources(const generate_settings *settings)
-{
-    const prompt_settings *own = &settings->own;
-    const int n = !!own->prompt + !!own->prompt_file + !!own->tokens + !!own->prompts;
-    if (n == 0)
-        return fail_usage("no prompt: give --prompt TEXT, --prompt-file, --tokens or --prompts");
-    if (n > 1)
-        return fail_usage("give one of --prompt, --prompt-file, --tokens and --prompts");
-    if (own->logprobs >= 0 && !settings->output.json)
-        return fail_usage("--logprobs are printed with --json only");
-    return 0;
-}
-
-/* The prompt's tokens, with a begin token where the model wants one and never an end token. */
-static int encode(const mica_tokenizer *tokenizer, const char *text, size_t n, id_lists *lists)
-{
-    mica_token_list ids = {0};
-    const mica_status status = mica_tokenizer_encode(
-        tokenizer, text, (int64_t)n, MICA_ENCODE_ADD_SPECIAL | MICA_ENCODE_PARSE_SPECIAL, &ids);
-    int exit_status = status == MICA_OK ? 0 : fail_from(status, "the prompt");
-    if (!exit_status) {
-        if (ids.n > 0 && mica_tokenizer_adds_eos(tokenizer))
-            ids.n--;
-        exit_status = ids.n ? id_lists_add(lists, ids.ids, ids.n)
-                            : fail_with(MICA_E_ARGUMENT, "the prompt", "it is empty");
-    }
-    mica_token_list_free(&ids);
-    return exit_status;
-}
-
-static int read_prompts(const prompt_settings *own, const cli_session *session, id_lists *lists)
-{
-    if (own->tokens)
-        return id_lists_read(lists, own->tokens);
-    if (own->prompt && strcmp(own->prompt, "-") != 0)
-        return encode(session->tokenizer, own->prompt, strlen(own->prompt), lists);
-    byte_buffer text = {0};
-    int exit_status = read_all(own->prompt ? "-" : own->prompt_file, &text);
-    if (!exit_status)
-        exit_status = encode(session->tokenizer, buffer_text(&text), text.length, lists);
-    buffer_free(&text);
-    return exit_status;
-}
 
 /* --- running ---------------------------------------------------------------------------------- */
 
 typedef struct generation {
     const generate_settings *settings;
     cli_session session;
-    id_lists prompts;
+    prompt_batch batch;
     cli_answer *answers; /* [prompts.n] */
     int64_t *requests;   /* [prompts.n] the engine's numbers */
     int64_t n_submitted, n_finished, n_shown;
@@ -119,22 +45,22 @@ typedef struct generation {
 
 static int submit_next(generation *run, const mica_sampling *sampling)
 {
-    const prompt_settings *own = &run->settings->own;
-    const int64_t i = run->n_submitted;
+    const ending_settings *ending = &run->settings->ending;
+    const int64_t i = run->n_submitted, logprobs = run->settings->prompt.logprobs;
     mica_request request;
     mica_request_init(&request);
-    request.tokens = run->prompts.ids + run->prompts.starts[i];
-    request.n_tokens = run->prompts.starts[i + 1] - run->prompts.starts[i];
-    request.max_tokens = own->max_tokens;
+    request.tokens = run->batch.ids.ids + run->batch.ids.starts[i];
+    request.n_tokens = run->batch.ids.starts[i + 1] - run->batch.ids.starts[i];
+    request.max_tokens = ending->max_tokens;
     request.sampling = *sampling;
-    request.ignore_end_tokens = own->ignore_eos;
-    request.stop_strings = own->stop.items;
-    request.n_stop_strings = own->stop.n;
-    request.logprobs = own->logprobs >= 0;
-    request.n_top = own->logprobs > 0 ? (int32_t)own->logprobs : 0;
+    request.ignore_end_tokens = ending->ignore_eos;
+    request.stop_strings = ending->stop.items;
+    request.n_stop_strings = ending->stop.n;
+    request.logprobs = logprobs >= 0;
+    request.n_top = logprobs > 0 ? (int32_t)logprobs : 0;
     const mica_status status = mica_engine_submit(run->session.engine, &request, &run->requests[i]);
     if (status != MICA_OK)
-        return fail_from(status, run->prompts.n > 1 ? "one of the prompts" : "the prompt");
+        return fail_from(status, run->batch.ids.n > 1 ? "one of the prompts" : "the prompt");
     run->n_submitted++;
     return 0;
 }
@@ -142,7 +68,7 @@ static int submit_next(generation *run, const mica_sampling *sampling)
 /* Answers that are complete, in order, each under a line that names it. */
 static int show_finished(generation *run)
 {
-    if (run->settings->output.json || run->prompts.n == 1)
+    if (run->settings->output.json || run->batch.ids.n == 1)
         return 0;
     for (; run->n_shown < run->n_submitted && run->answers[run->n_shown].finished; run->n_shown++) {
         const cli_answer *shown = &run->answers[run->n_shown];
@@ -184,14 +110,14 @@ static int steps(generation *run, const mica_sampling *sampling)
 {
     int exit_status = 0;
     bool cancelled = false;
-    progress_begin("answers", run->prompts.n);
+    progress_begin("answers", run->batch.ids.n);
     while (run->n_finished < run->n_submitted ||
-           (!cancelled && run->n_submitted < run->prompts.n)) {
+           (!cancelled && run->n_submitted < run->batch.ids.n)) {
         if (interrupted() && !cancelled) {
             cancelled = true;
             cancel_all(run);
         }
-        while (!cancelled && !exit_status && run->n_submitted < run->prompts.n &&
+        while (!cancelled && !exit_status && run->n_submitted < run->batch.ids.n &&
                run->n_submitted - run->n_finished < 2 * MOST_SEQUENCES)
             exit_status = submit_next(run, sampling);
         if (exit_status)
@@ -203,7 +129,7 @@ static int steps(generation *run, const mica_sampling *sampling)
             exit_status = take_events(run);
         if (exit_status)
             break;
-        if (run->prompts.n > 1)
+        if (run->batch.ids.n > 1)
             progress_update(run->n_finished);
     }
     progress_end();
@@ -237,16 +163,16 @@ static int print_json(const generation *run)
     const run_totals totals = totals_of(run);
     json_open(&json, NULL, '{');
     json_text(&json, "model", run->session.path);
-    if (run->prompts.n == 1)
-        report_answer(&json, &run->answers[0], run->session.tokenizer, run->prompts.ids,
-                      run->prompts.starts[1]);
+    if (run->batch.ids.n == 1)
+        report_answer(&json, &run->answers[0], run->session.tokenizer, run->batch.ids.ids,
+                      run->batch.ids.starts[1]);
     else {
         json_open(&json, "results", '[');
         for (int64_t i = 0; i < run->n_submitted; i++) {
-            const int64_t from = run->prompts.starts[i];
+            const int64_t from = run->batch.ids.starts[i];
             json_open(&json, NULL, '{');
-            report_answer(&json, &run->answers[i], run->session.tokenizer, run->prompts.ids + from,
-                          run->prompts.starts[i + 1] - from);
+            report_answer(&json, &run->answers[i], run->session.tokenizer,
+                          run->batch.ids.ids + from, run->batch.ids.starts[i + 1] - from);
             json_close(&json, '}');
         }
         json_close(&json, ']');
@@ -277,7 +203,7 @@ static int report(const generation *run)
         return exit_status;
     if (output->json)
         return print_json(run);
-    if (run->prompts.n == 1 && !only->last_was_newline)
+    if (run->batch.ids.n == 1 && !only->last_was_newline)
         putchar('\n');
     if (fflush(stdout) != 0)
         return fail_with(MICA_E_IO, "standard output", "cannot be written");
@@ -294,35 +220,37 @@ static int open_all(generation *run, const arguments *given)
 {
     const generate_settings *settings = run->settings;
     cli_session *session = &run->session;
-    int exit_status = session_start(session, &settings->model);
+    int exit_status = session_start(session, &settings->model, &settings->compute);
     if (!exit_status)
-        exit_status = session_open_model(session, &settings->model);
+        exit_status = session_open_model(session, &settings->compute);
     if (!exit_status)
-        exit_status = session_open_tokenizer(session, settings->own.tokens == NULL);
-    for (int i = 0; i < settings->own.extra_eos_token.n && !exit_status; i++)
-        exit_status = session_add_end_token(session, settings->own.extra_eos_token.items[i]);
+        exit_status = session_open_tokenizer(session, settings->prompt.tokens == NULL);
+    if (!exit_status)
+        exit_status = session_add_endings(session, &settings->ending);
+    if (!exit_status)
+        exit_status = prompts_read(&settings->prompt, &settings->template, session, &run->batch);
     if (exit_status)
         return exit_status;
-    if (settings->own.stop.n && !session->tokenizer)
-        return fail_with(MICA_E_ARGUMENT, "--stop", "the model has no tokenizer");
-    exit_status = read_prompts(&settings->own, session, &run->prompts);
-    if (exit_status)
-        return exit_status;
-    session->decode_flags = MICA_DECODE_SKIP_SPECIAL | MICA_DECODE_CONTINUE;
-    const int64_t most = run->prompts.n < MOST_SEQUENCES ? run->prompts.n : MOST_SEQUENCES;
-    return session_open_engine(session, given, &settings->engine, most);
+    session->decode_flags = MICA_DECODE_SKIP_SPECIAL;
+    if (!run->batch.chat)
+        session->decode_flags |= MICA_DECODE_CONTINUE;
+    const int64_t n = run->batch.ids.n;
+    return session_open_engine(session, given, &settings->engine,
+                               n < MOST_SEQUENCES ? n : MOST_SEQUENCES);
 }
 
 static int make_answers(generation *run)
 {
-    const bool show = run->prompts.n == 1 && !run->settings->output.json;
-    run->answers = calloc((size_t)run->prompts.n, sizeof *run->answers);
-    run->requests = calloc((size_t)run->prompts.n, sizeof *run->requests);
+    const bool show = run->batch.ids.n == 1 && !run->settings->output.json;
+    run->answers = calloc((size_t)run->batch.ids.n, sizeof *run->answers);
+    run->requests = calloc((size_t)run->batch.ids.n, sizeof *run->requests);
     if (!run->answers || !run->requests)
         return fail_memory();
-    for (int64_t i = 0; i < run->prompts.n; i++) {
-        run->answers[i].keep_logprobs = run->settings->own.logprobs >= 0;
+    for (int64_t i = 0; i < run->batch.ids.n; i++) {
+        run->answers[i].keep_logprobs = run->settings->prompt.logprobs >= 0;
         run->answers[i].show = show;
+        run->answers[i].show_ids = !run->session.tokenizer;
+        run->answers[i].state = run->batch.states[i];
         run->answers[i].color = show && isatty(STDOUT_FILENO);
     }
     return 0;
@@ -334,7 +262,8 @@ static int generate(const arguments *given)
     sampling_lists lists = {0};
     mica_sampling sampling;
     progress_allow(!run.settings->output.quiet && !run.settings->output.json);
-    int exit_status = check_sources(run.settings);
+    int exit_status =
+        prompts_check(&run.settings->prompt, &run.settings->template, run.settings->output.json);
     if (!exit_status)
         exit_status = open_all(&run, given);
     run.loaded = seconds_now();
@@ -350,20 +279,23 @@ static int generate(const arguments *given)
             exit_status = reported ? reported : exit_status;
         }
     }
-    for (int64_t i = 0; run.answers && i < run.prompts.n; i++)
+    for (int64_t i = 0; run.answers && i < run.batch.ids.n; i++)
         answer_free(&run.answers[i]);
     free(run.answers);
     free(run.requests);
     sampling_free(&lists);
-    id_lists_free(&run.prompts);
+    prompts_free(&run.batch);
     session_close(&run.session);
     return exit_status;
 }
 
 static const option_group groups[] = {
-    {"Prompt and answer", own_options, offsetof(generate_settings, own)},
+    SHARED_GROUP("Prompt", prompt, generate_settings),
+    SHARED_GROUP("Chat template", template, generate_settings),
+    SHARED_GROUP("End of the answer", ending, generate_settings),
     SHARED_GROUP("Sampling", sampling, generate_settings),
     SHARED_GROUP("Model", model, generate_settings),
+    SHARED_GROUP("Computing", compute, generate_settings),
     SHARED_GROUP("Keys and values", engine, generate_settings),
     SHARED_GROUP("Output", output, generate_settings),
 };
@@ -382,9 +314,11 @@ const command_spec generate_command = {
     .summary = "completes a prompt, or many prompts as one batch",
     .description =
         "Computes the prompt and writes the continuation to standard output as it comes. "
-        "A timing line follows on standard error.\n\n"
+        "A timing line follows on standard error. For a model with a chat template the prompt is a "
+        "user's message, and what it thinks before it answers is shown dimmed on a terminal.\n\n"
         "With --json: prompt_tokens, tokens, text, finish_reason (stop, length, stop_string, "
-        "memory, cancelled), logprobs with --logprobs, timing (load_s, ttft_s, prefill_tok_s, "
+        "memory, cancelled), reasoning where the model thought first, logprobs with --logprobs, "
+        "timing (load_s, ttft_s, prefill_tok_s, "
         "decode_tok_s) and memory in bytes (weights: of the model's tensors; kv: keys and values "
         "at most; program_peak: everything that mica allocated at most, mapped weights aside; "
         "process_peak: resident memory at most). Several prompts give a list under results.",

@@ -10,8 +10,7 @@ static volatile sig_atomic_t flag;
 
 static void on_signal(int number)
 {
-    (void)number;
-    flag = 1;
+    flag = number;
 }
 
 /* SA_RESETHAND: the next signal has its default effect. No SA_RESTART: a read from a terminal or a
@@ -30,6 +29,11 @@ void interrupt_install(void)
 bool interrupted(void)
 {
     return flag != 0;
+}
+
+bool asked_to_end(void)
+{
+    return flag == SIGTERM;
 }
 
 void interrupt_clear(void)

@@ -13,6 +13,9 @@ void interrupt_install(void);
 /* Whether a signal came since the flag was cleared. */
 bool interrupted(void);
 
+/* Whether it was SIGTERM, which ends even what goes on after Ctrl-C. */
+bool asked_to_end(void);
+
 /* Forgets it and waits for the next one. */
 void interrupt_clear(void);
 

@@ -12,6 +12,8 @@
 
 #include "cli/failure.h"
 
+#define MAX_DEPTH 64
+
 static void quote(json_out *json, const char *bytes, size_t n)
 {
     if (n > SIZE_MAX / 16) {
@@ -119,6 +121,63 @@ void json_ids(json_out *json, const char *key, const int32_t *ids, int64_t n)
     for (int64_t i = 0; i < n; i++)
         json_integer(json, NULL, ids[i]);
     json_close(json, ']');
+}
+
+static void copy_leaf(json_out *json, const mica_json *value)
+{
+    const char *key = mica_json_key(value);
+    int64_t n;
+    const char *text = mica_json_string(value, &n);
+    switch (mica_json_type_of(value)) {
+    case MICA_JSON_BOOL:
+        json_bool(json, key, mica_json_bool(value));
+        break;
+    case MICA_JSON_INTEGER:
+        json_integer(json, key, mica_json_integer(value));
+        break;
+    case MICA_JSON_REAL:
+        json_real(json, key, mica_json_number(value));
+        break;
+    case MICA_JSON_STRING:
+        json_bytes(json, key, text, (size_t)n);
+        break;
+    default:
+        json_null(json, key);
+    }
+}
+
+static char bracket_of(const mica_json *value, bool end)
+{
+    const bool array = mica_json_type_of(value) == MICA_JSON_ARRAY;
+    return array ? (end ? ']' : '[') : (end ? '}' : '{');
+}
+
+/* A document is at most MAX_DEPTH deep, so a stack of that size is enough. */
+void json_copy(json_out *json, const mica_json *value)
+{
+    const mica_json *open[MAX_DEPTH], *at = value;
+    int depth = 0;
+    for (;;) {
+        const mica_json_type type = mica_json_type_of(at);
+        if (type == MICA_JSON_ARRAY || type == MICA_JSON_OBJECT) {
+            json_open(json, mica_json_key(at), bracket_of(at, false));
+            if (mica_json_first(at) && depth < MAX_DEPTH) {
+                open[depth++] = at;
+                at = mica_json_first(at);
+                continue;
+            }
+            json_close(json, bracket_of(at, true));
+        } else {
+            copy_leaf(json, at);
+        }
+        while (depth && !mica_json_next(at)) {
+            at = open[--depth];
+            json_close(json, bracket_of(at, true));
+        }
+        if (!depth)
+            return;
+        at = mica_json_next(at);
+    }
 }
 
 int json_print(json_out *json)

@@ -6,6 +6,8 @@
 #ifndef MICA_CLI_JSON_OUT_H
 #define MICA_CLI_JSON_OUT_H
 
+#include <mica/json.h>
+
 #include "cli/byte_buffer.h"
 
 /* Zero-initialise. key: of a member, NULL inside an array and for the outermost value. */
@@ -33,6 +35,9 @@ void json_measured(json_out *json, const char *key, double value, int digits);
 
 /* A list of ids. */
 void json_ids(json_out *json, const char *key, const int32_t *ids, int64_t n);
+
+/* A value of a document, whole; a member of an object keeps its key. */
+void json_copy(json_out *json, const mica_json *value);
 
 /* Prints the object and a newline and frees it: 0, or 1 when memory or standard output failed. */
 int json_print(json_out *json);

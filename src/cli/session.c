@@ -10,21 +10,22 @@
 
 #include "cli/failure.h"
 
-int session_start(cli_session *session, const model_settings *settings)
+int session_start(cli_session *session, const model_settings *model,
+                  const compute_settings *compute)
 {
-    const int exit_status = model_path_find(settings->model, session->path);
+    const int exit_status = model_path_find(model->model, session->path);
     if (exit_status)
         return exit_status;
-    const mica_options options = {.memory_limit = settings->memory_limit,
-                                  .limit_covers_mapped_weights = settings->memory_limit > 0,
-                                  .threads = (int)settings->threads};
+    const mica_options options = {.memory_limit = model->memory_limit,
+                                  .limit_covers_mapped_weights = model->memory_limit > 0,
+                                  .threads = compute ? (int)compute->threads : 1};
     session->mc = mica_open(&options);
     if (!session->mc)
         return fail_with(MICA_E_MEMORY, NULL, "%s", mica_last_error());
     return 0;
 }
 
-int session_open_model(cli_session *session, const model_settings *settings)
+int session_open_model(cli_session *session, const compute_settings *settings)
 {
     mica_model_options options = {.no_mmap = settings->no_mmap};
     const int exit_status = settings_activations(settings, &options.activations);
@@ -93,7 +94,7 @@ int session_open_tokenizer(cli_session *session, bool required)
     return add_own_end_tokens(session);
 }
 
-int session_add_end_token(cli_session *session, const char *text)
+static int add_named_end(cli_session *session, const char *text)
 {
     int64_t id;
     if (mica_integer_parse(text, strlen(text), &id)) {
@@ -110,6 +111,16 @@ int session_add_end_token(cli_session *session, const char *text)
     if (found < 0 || found >= session->facts.n_vocab)
         return fail_with(MICA_E_NOT_FOUND, "--extra-eos-token", "no single token is '%s'", text);
     return add_end_id(session, found);
+}
+
+int session_add_endings(cli_session *session, const ending_settings *settings)
+{
+    int exit_status = 0;
+    if (settings->stop.n && !session->tokenizer)
+        return fail_with(MICA_E_ARGUMENT, "--stop", "the model has no tokenizer");
+    for (int i = 0; i < settings->extra_eos_token.n && !exit_status; i++)
+        exit_status = add_named_end(session, settings->extra_eos_token.items[i]);
+    return exit_status;
 }
 
 /* --- engine ----------------------------------------------------------------------------------- */
@@ -145,6 +156,15 @@ static void end_text(void *stream)
     mica_token_decoder_free(stream);
 }
 
+int session_check_context(const cli_session *session, const engine_settings *settings)
+{
+    if (settings->context > session->facts.context)
+        return fail_with(MICA_E_ARGUMENT, "--context",
+                         "%lld tokens are more than the %lld that the model was made for",
+                         (long long)settings->context, (long long)session->facts.context);
+    return 0;
+}
+
 int session_open_engine(cli_session *session, const arguments *given,
                         const engine_settings *settings, int64_t sequences)
 {
@@ -156,16 +176,15 @@ int session_open_engine(cli_session *session, const arguments *given,
     mica_engine_options options = {.kv_memory = settings->kv_memory,
                                    .context = settings->context,
                                    .max_sequences = sequences,
+                                   .no_prefix_cache = session->no_prefix_cache,
                                    .end_tokens = session->end_tokens,
                                    .n_end_tokens = session->n_end_tokens,
                                    .detokenizer = session->tokenizer ? &detokenizer : NULL};
-    const int exit_status = settings_kv(given, settings, &options.kv_dtype);
+    int exit_status = settings_kv(given, settings, &options.kv_dtype);
+    if (!exit_status)
+        exit_status = session_check_context(session, settings);
     if (exit_status)
         return exit_status;
-    if (settings->context > session->facts.context)
-        return fail_with(MICA_E_ARGUMENT, "--context",
-                         "%lld tokens are more than the %lld that the model was made for",
-                         (long long)settings->context, (long long)session->facts.context);
     const mica_status status = mica_engine_open(session->model, &options, &session->engine);
     return status == MICA_OK ? 0 : fail_from(status, session->path);
 }

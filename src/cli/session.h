@@ -17,20 +17,26 @@ typedef struct cli_session {
     mica_engine *engine;
     int32_t *end_tokens; /* [n_end_tokens] of the tokenizer and of --extra-eos-token */
     int64_t n_end_tokens, end_capacity;
+    bool no_prefix_cache;
     unsigned decode_flags; /* of the engine's texts: MICA_DECODE_... */
 } cli_session;
 
-/* Finds the model's path and opens the runtime with the limits asked for. */
-int session_start(cli_session *session, const model_settings *settings);
+/* Finds the model's path and opens the runtime with the limits asked for; compute NULL: one thread.
+ */
+int session_start(cli_session *session, const model_settings *model,
+                  const compute_settings *compute);
 
 /* Opens the model itself. */
-int session_open_model(cli_session *session, const model_settings *settings);
+int session_open_model(cli_session *session, const compute_settings *settings);
 
 /* Opens the model's tokenizer. required false: a model without one is no failure. */
 int session_open_tokenizer(cli_session *session, bool required);
 
-/* Another token that ends an answer: an id or the text of one token. */
-int session_add_end_token(cli_session *session, const char *text);
+/* The tokens of --extra-eos-token; and --stop needs a tokenizer. Before the engine is opened. */
+int session_add_endings(cli_session *session, const ending_settings *settings);
+
+/* Refuses a --context beyond the model's. */
+int session_check_context(const cli_session *session, const engine_settings *settings);
 
 /* Makes the engine for that many sequences at once. With a tokenizer, texts come with its events.
  */

@@ -7,8 +7,12 @@
 
 #define OUTPUT(field)   offsetof(output_settings, field)
 #define MODEL(field)    offsetof(model_settings, field)
+#define COMPUTE(field)  offsetof(compute_settings, field)
 #define ENGINE(field)   offsetof(engine_settings, field)
 #define SAMPLING(field) offsetof(sampling_settings, field)
+
+#define TEMPLATE(field) offsetof(template_settings, field)
+#define ENDING(field)   offsetof(ending_settings, field)
 
 #define ANY_COUNT 1e15
 
@@ -23,22 +27,25 @@ const option_spec output_options[] = {
     {0}};
 
 const option_spec model_options[] = {
-    {"model", 'm', OPTION_FILE, MODEL(model), "PATH|NAME", NULL, 0, 0,
+    {"model", 0, OPTION_FILE, MODEL(model), "PATH|NAME", NULL, 0, 0,
      "The model: a folder with config.json, a .safetensors or .gguf file, or the name of one in "
      "the cache (MICA_CACHE_DIR, else ~/.cache/mica/models; then the Hugging Face cache, as "
      "ORG/NAME). Without it the built-in model, which writes stories."},
-    {"device", 0, OPTION_CHOICE, MODEL(device), "auto|cpu", "auto", 0, 0,
-     "Where to compute. This build has the processor only."},
-    {"threads", 't', OPTION_INTEGER, MODEL(threads), "N", NULL, 1, 4096,
-     "Worker threads. By default what the processor affinity and the control group's quota allow. "
-     "Results do not depend on it."},
     {"memory-limit", 0, OPTION_SIZE, MODEL(memory_limit), "SIZE", NULL, 1, 1e18,
      "A hard limit on memory, mapped weights included. What does not fit is refused with the "
      "numbers. Sizes take K, M, G (powers of 1000) and Ki, Mi, Gi (powers of 1024)."},
-    {"activations", 0, OPTION_CHOICE, MODEL(activations), "auto|f32|int8|bf16", "auto", 0, 0,
+    {0}};
+
+const option_spec compute_options[] = {
+    {"device", 0, OPTION_CHOICE, COMPUTE(device), "auto|cpu", "auto", 0, 0,
+     "Where to compute. This build has the processor only."},
+    {"threads", 't', OPTION_INTEGER, COMPUTE(threads), "N", NULL, 1, 4096,
+     "Worker threads. By default what the processor affinity and the control group's quota allow. "
+     "Results do not depend on it."},
+    {"activations", 0, OPTION_CHOICE, COMPUTE(activations), "auto|f32|int8|bf16", "auto", 0, 0,
      "How activations enter products with quantised weights: f32 as they are, int8 rounded to 8 "
      "bits a group; auto is int8. bf16 is not there yet and refused."},
-    {"no-mmap", 0, OPTION_FLAG, MODEL(no_mmap), NULL, NULL, 0, 0,
+    {"no-mmap", 0, OPTION_FLAG, COMPUTE(no_mmap), NULL, NULL, 0, 0,
      "Reads the weights into memory instead of mapping the file, for files that may change or "
      "vanish meanwhile."},
     {0}};
@@ -97,6 +104,28 @@ const option_spec sampling_options[] = {
      "Seed of the draws. The same seed gives the same text, whatever else runs beside it."},
     {0}};
 
+const option_spec template_options[] = {
+    {"system-prompt", 0, OPTION_TEXT, TEMPLATE(system_prompt), "TEXT", NULL, 0, 0,
+     "The system message that the conversation begins with."},
+    {"chat-template", 0, OPTION_FILE, TEMPLATE(chat_template), "FILE", NULL, 0, 0,
+     "A Jinja template to use instead of the model's own."},
+    {"chat-template-config", 0, OPTION_TEXT, TEMPLATE(chat_template_config), "JSON", NULL, 0, 0,
+     "Variables for the template as a JSON object: '{\"enable_thinking\": false}'."},
+    {"ignore-chat-template", 0, OPTION_FLAG, TEMPLATE(ignore_chat_template), NULL, NULL, 0, 0,
+     "Continues the text as it is; special tokens spelled in it count as such."},
+    {0}};
+
+const option_spec ending_options[] = {
+    {"max-tokens", 'm', OPTION_INTEGER, ENDING(max_tokens), "N", "512", -1, ANY_COUNT,
+     "Tokens of an answer at most; -1: until the context is full."},
+    {"extra-eos-token", 0, OPTION_TEXTS, ENDING(extra_eos_token), "TOKEN", NULL, 0, 0,
+     "Another token that ends an answer: its id, or its text. May be given several times."},
+    {"ignore-eos", 0, OPTION_FLAG, ENDING(ignore_eos), NULL, NULL, 0, 0,
+     "Goes on after the tokens that end an answer."},
+    {"stop", 0, OPTION_TEXTS, ENDING(stop), "TEXT", NULL, 0, 0,
+     "Ends an answer before this text. May be given several times."},
+    {0}};
+
 int settings_kv(const arguments *given, const engine_settings *settings, mica_kv_dtype *kv)
 {
     *kv = (mica_kv_dtype)settings->kv;
@@ -107,7 +136,7 @@ int settings_kv(const arguments *given, const engine_settings *settings, mica_kv
     return 0;
 }
 
-int settings_activations(const model_settings *settings, mica_activation_mode *mode)
+int settings_activations(const compute_settings *settings, mica_activation_mode *mode)
 {
     static const mica_activation_mode modes[] = {MICA_ACTIVATIONS_AUTO, MICA_ACTIVATIONS_F32,
                                                  MICA_ACTIVATIONS_INT8};

@@ -14,13 +14,16 @@ typedef struct output_settings {
 } output_settings;
 
 typedef struct model_settings {
-    const char *model; /* NULL: the built-in one */
-    int device;        /* 0 auto, 1 cpu */
-    int64_t threads;   /* 0: what affinity and quota allow */
-    int64_t memory_limit;
+    const char *model;    /* NULL: the built-in one */
+    int64_t memory_limit; /* bytes, 0: none */
+} model_settings;
+
+typedef struct compute_settings {
+    int device;      /* 0 auto, 1 cpu */
+    int64_t threads; /* 0: what affinity and quota allow */
     int activations; /* which of auto, f32, int8, bf16 */
     bool no_mmap;
-} model_settings;
+} compute_settings;
 
 typedef struct engine_settings {
     int kv;          /* mica_kv_dtype */
@@ -41,7 +44,20 @@ typedef struct sampling_settings {
     int64_t seed;
 } sampling_settings;
 
-extern const option_spec output_options[], model_options[], engine_options[], sampling_options[];
+typedef struct template_settings {
+    const char *system_prompt, *chat_template, *chat_template_config;
+    bool ignore_chat_template;
+} template_settings;
+
+typedef struct ending_settings {
+    int64_t max_tokens;
+    bool ignore_eos;
+    text_list extra_eos_token, stop;
+} ending_settings;
+
+extern const option_spec template_options[], ending_options[];
+extern const option_spec output_options[], model_options[], compute_options[], engine_options[],
+    sampling_options[];
 
 /* A group of a command whose settings structure has a member of this name. */
 #define SHARED_GROUP(title, what, type)                                                            \
@@ -56,6 +72,6 @@ extern const option_spec output_options[], model_options[], engine_options[], sa
 int settings_kv(const arguments *given, const engine_settings *settings, mica_kv_dtype *kv);
 
 /* What --activations asks for; bf16 is refused. */
-int settings_activations(const model_settings *settings, mica_activation_mode *mode);
+int settings_activations(const compute_settings *settings, mica_activation_mode *mode);
 
 #endif

@@ -19,10 +19,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/number.h"
 
 #define DEFAULT_DEPTH 64
 #define MAX_DEPTH     100000
@@ -440,69 +441,6 @@ mica_status mica__json_stream(const char *bytes, size_t n, int max_depth,
     return scan(&s, bytes, n, max_depth);
 }
 
-/* --- numbers ------------------------------------------------------------------------------- */
-
-/* Value of a number in JSON's grammar. The digits are handed on as an integer with an exponent, so
- * that no decimal point of the locale matters; digits beyond MAX_DIGITS can only say "a little
- * more", which the last kept digit does. */
-double mica__json_number_value(const char *text, size_t n)
-{
-    enum { MAX_DIGITS = 800 };
-    char digits[MAX_DIGITS + 32];
-    int used = 0;
-    int64_t exponent = 0, written = 0;
-    bool fraction = false, more = false, negative_exponent = false;
-    size_t i = 0;
-    if (text[0] == '-')
-        digits[used++] = text[i++];
-    for (; i < n && text[i] != 'e' && text[i] != 'E'; i++) {
-        if (text[i] == '.') {
-            fraction = true;
-            continue;
-        }
-        if (used < MAX_DIGITS) {
-            digits[used++] = text[i];
-            exponent -= fraction;
-        } else {
-            more |= text[i] != '0';
-            exponent += !fraction;
-        }
-    }
-    if (more)
-        digits[used - 1] = (char)(digits[used - 1] | 1); /* '0'..'9': even digits become odd */
-    if (i < n) {
-        i++;
-        negative_exponent = text[i] == '-';
-        if (text[i] == '-' || text[i] == '+')
-            i++;
-        for (; i < n; i++)
-            if (written < (int64_t)1 << 40)
-                written = written * 10 + (text[i] - '0');
-    }
-    exponent += negative_exponent ? -written : written;
-    if (exponent > 999999999 || exponent < -999999999)
-        exponent = exponent < 0 ? -999999999 : 999999999;
-    snprintf(digits + used, sizeof digits - (size_t)used, "e%lld", (long long)exponent);
-    return strtod(digits, NULL);
-}
-
-/* Whether the text is a whole number that fits int64. */
-bool mica__json_number_integer(const char *text, size_t n, int64_t *value)
-{
-    const bool negative = text[0] == '-';
-    int64_t v = 0;
-    for (size_t i = negative; i < n; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-        const int digit = text[i] - '0';
-        if (__builtin_mul_overflow(v, 10, &v) ||
-            __builtin_add_overflow(v, negative ? -digit : digit, &v))
-            return false;
-    }
-    *value = v;
-    return true;
-}
-
 /* --- the tree ------------------------------------------------------------------------------ */
 
 typedef struct chunk {
@@ -616,14 +554,13 @@ static mica_status on_number(void *user, const char *text, size_t n)
 {
     mica__json *node;
     MICA_TRY(add_node(user, MICA__JSON_REAL, &node));
-    if (mica__json_number_integer(text, n, &node->integer)) {
+    if (mica__parse_i64(text, n, &node->integer)) {
         node->type = MICA__JSON_INTEGER;
         node->number = (double)node->integer;
         return MICA_OK;
     }
     node->integer = 0;
-    node->number = mica__json_number_value(text, n);
-    if (node->number - node->number != 0)
+    if (!mica__parse_f64(text, n, &node->number))
         return refuse(((builder *)user)->scanner, text, "a number beyond the range of a double");
     return MICA_OK;
 }
@@ -889,52 +826,10 @@ mica_status mica__json_write_string(mica__text *out, const char *bytes, size_t n
     return mica__text_add_char(out, '"');
 }
 
-/* The fewest significant digits that read back as `value` (finite, positive) and the exponent of
- * the first. printf's decimal point depends on the locale, so only its digits are taken. */
-int mica__json_number_digits(double value, char digits[24], int *exponent)
-{
-    int n = 0;
-    for (int precision = 0; precision < 17; precision++) {
-        char text[64];
-        snprintf(text, sizeof text, "%.*e", precision, value);
-        n = 0;
-        const char *p = text;
-        for (; *p != 'e'; p++)
-            if (*p >= '0' && *p <= '9')
-                digits[n++] = *p;
-        *exponent = atoi(p + 1);
-        snprintf(digits + n, (size_t)(24 - n), "e%d", *exponent - (n - 1));
-        if (strtod(digits, NULL) == value)
-            break;
-    }
-    while (n > 1 && digits[n - 1] == '0')
-        n--;
-    return n;
-}
-
 mica_status mica__json_write_number(mica__text *out, double value)
 {
-    char digits[24];
-    int exponent;
+    char text[MICA__F64_TEXT_BYTES];
     if (value - value != 0)
         return mica__text_add_string(out, "null");
-    if (__builtin_signbit(value))
-        mica__text_add_char(out, '-');
-    if (value == 0)
-        return mica__text_add_char(out, '0');
-    const int n = mica__json_number_digits(value < 0 ? -value : value, digits, &exponent);
-    if (exponent < -5 || exponent > 16) {
-        mica__text_add_char(out, digits[0]);
-        if (n > 1)
-            mica__text_format(out, ".%.*s", n - 1, digits + 1);
-        return mica__text_format(out, "e%d", exponent);
-    }
-    if (exponent < 0)
-        return mica__text_format(out, "0.%.*s%.*s", -exponent - 1, "00000", n, digits);
-    for (int i = 0; i < n || i <= exponent; i++) {
-        if (i == exponent + 1)
-            mica__text_add_char(out, '.');
-        mica__text_add_char(out, i < n ? digits[i] : '0');
-    }
-    return out->status;
+    return mica__text_add(out, text, (size_t)mica__format_f64(text, value));
 }

@@ -75,14 +75,4 @@ mica_status mica__json_write_string(mica__text *out, const char *bytes, size_t n
 /* The shortest decimal that reads back as the same double; null for NaN and infinities. */
 mica_status mica__json_write_number(mica__text *out, double value);
 
-/* The double nearest to a number written in JSON's grammar; infinite beyond the range. */
-double mica__json_number_value(const char *text, size_t n);
-
-/* Whether a number in JSON's grammar is whole (no fraction, no exponent) and fits int64. */
-bool mica__json_number_integer(const char *text, size_t n, int64_t *value);
-
-/* The fewest significant digits that read back as `value` (finite, positive), without trailing
- * zeros: returns how many, *exponent is the decimal exponent of the first. */
-int mica__json_number_digits(double value, char digits[24], int *exponent);
-
 #endif

@@ -176,20 +176,24 @@ static mica_status read_gemma3(mica__config *c, mica__decoder_spec *spec)
                                &none, &logits_cap));
     MICA_TRY(mica__config_int(c, (mica__field){"sliding_window", "attention.sliding_window"}, NULL,
                               1, INT32_MAX, &window));
-    MICA_TRY(mica__config_int(c, (mica__field){"_sliding_window_pattern", NULL}, &six, 1,
-                              MICA__MAX_LAYERS, &pattern5));
+    MICA_TRY(mica__config_int(
+        c, (mica__field){"_sliding_window_pattern", "attention.sliding_window_pattern"}, &six, 1,
+        MICA__MAX_LAYERS, &pattern5));
     MICA_TRY(mica__config_int(c, (mica__field){"sliding_window_pattern", NULL}, &pattern5, 1,
                               MICA__MAX_LAYERS, &pattern));
     MICA_TRY(mica__config_bool(c, (mica__field){"use_bidirectional_attention", NULL}, false,
                                &bidirectional));
     MICA_TRY(mica__config_bool(c, (mica__field){"attention_bias", NULL}, false, &spec->qkv_bias));
     spec->o_bias = spec->qkv_bias;
+    const double usual = 1 / sqrt(scalar);
+    double scale;
+    MICA_TRY(mica__config_real(c, (mica__field){NULL, "attention.scale"}, &usual, &scale));
     if (bidirectional)
         MICA_FAIL(MICA_E_UNSUPPORTED, "config.json: use_bidirectional_attention is not supported");
-    if (!(scalar > 0))
-        MICA_FAIL(MICA_E_FORMAT, "config.json: query_pre_attn_scalar is %g", scalar);
+    if (!(scalar > 0) || !(scale > 0))
+        MICA_FAIL(MICA_E_FORMAT, "the attention scale is not positive");
     MICA_TRY(read_sliding(c, window, pattern, spec));
-    spec->attention_scale = (float)(1 / sqrt(scalar));
+    spec->attention_scale = (float)scale;
     spec->attention_cap = (float)attention_cap;
     spec->logits_cap = (float)logits_cap;
     spec->embed_scale = (float)sqrt((double)spec->hidden);

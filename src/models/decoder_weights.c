@@ -366,6 +366,14 @@ static mica_status refuse_unexpected(const loader *l)
     return MICA_OK;
 }
 
+/* GGUF keys do not say which products have biases: the tensors do. */
+static void find_biases(loader *l)
+{
+    l->spec->qkv_bias |= find(l, MICA__W_Q, 0, "bias") != NULL;
+    l->spec->o_bias |= find(l, MICA__W_O, 0, "bias") != NULL;
+    l->spec->mlp_bias |= find(l, MICA__W_DOWN, 0, "bias") != NULL;
+}
+
 static mica_status load_all(loader *l)
 {
     mica__decoder_spec *s = l->spec;
@@ -375,6 +383,8 @@ static mica_status load_all(loader *l)
         mica__alloc_zero(MICA_MEMORY_OTHER, (size_t)mica__weights_n(l->files) + 1, sizeof *l->used);
     if (!l->weights->layers || !l->used)
         return MICA_E_MEMORY;
+    if (l->gguf)
+        find_biases(l);
     MICA_TRY(load_ends(l));
     MICA_TRY(load_frequencies(l, &s->rope, &l->weights->freqs));
     if (s->window)

@@ -1,7 +1,7 @@
 /* chat_template.c - the public face of the Jinja interpreter.
  *
  * A template is its program, which nothing changes after parsing. A render builds the variables on
- * a heap of its own, runs the program, copies text and spans out and frees the heap at once.
+ * a heap of its own, runs the program, copies text and marks out and frees the heap at once.
  * SPDX-License-Identifier: MIT
  */
 #include "text/chat_template.h"
@@ -179,24 +179,14 @@ static mica_status read_json(jinja_run *run, const char *what, const char *text,
     return MICA_OK;
 }
 
-/* Copies the marks of the output into spans that cover it. */
-static mica_status copy_spans(const jinja_bytes *out, mica_chat_text *text)
+static mica_status copy_plain(const jinja_bytes *out, mica_chat_text *text)
 {
-    int64_t n = 0;
-    size_t at = 0;
-    text->spans = mica__alloc_zero(KIND, (size_t)(2 * out->n_marks + 1), sizeof *text->spans);
-    if (!text->spans)
+    text->plain = mica__alloc_zero(KIND, (size_t)out->n_marks + 1, sizeof *text->plain);
+    if (!text->plain)
         return MICA_E_MEMORY;
-    for (int64_t i = 0; i < out->n_marks; i++) {
-        const jinja_mark mark = out->marks[i];
-        if (mark.begin > at)
-            text->spans[n++] = (mica_chat_span){at, mark.begin, false};
-        text->spans[n++] = (mica_chat_span){mark.begin, mark.end, true};
-        at = mark.end;
-    }
-    if (at < out->used)
-        text->spans[n++] = (mica_chat_span){at, out->used, false};
-    text->n_spans = n;
+    for (int64_t i = 0; i < out->n_marks; i++)
+        text->plain[i] = (mica_text_span){(int64_t)out->marks[i].begin, (int64_t)out->marks[i].end};
+    text->n_plain = out->n_marks;
     return MICA_OK;
 }
 
@@ -208,8 +198,8 @@ static mica_status finish(jinja_run *run, mica_chat_text *text)
     if (status != MICA_OK)
         return status;
     text->text = mica__strndup(KIND, run->out->used ? run->out->bytes : "", run->out->used);
-    text->length = run->out->used;
-    status = text->text ? copy_spans(run->out, text) : MICA_E_MEMORY;
+    text->length = (int64_t)run->out->used;
+    status = text->text ? copy_plain(run->out, text) : MICA_E_MEMORY;
     if (status != MICA_OK)
         mica_chat_text_free(text);
     return status;
@@ -218,7 +208,7 @@ static mica_status finish(jinja_run *run, mica_chat_text *text)
 void mica_chat_text_free(mica_chat_text *text)
 {
     mica__free(text->text);
-    mica__free(text->spans);
+    mica__free(text->plain);
     *text = (mica_chat_text){0};
 }
 

@@ -2,8 +2,9 @@
  *
  * Scopes: for, with, macros, and the bodies of set, filter, call and generation blocks have one of
  * their own; if has none. A loop's body starts every iteration with an empty scope, whose storage
- * is used again unless a macro was defined in it and still looks into it. SPDX-License-Identifier:
- * MIT
+ * is used again unless a macro was defined in it and still looks into it.
+ *
+ * SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/json.h"
 #include "text/decimal.h"
 #include "text/jinja_run.h"
 
@@ -133,7 +132,7 @@ static bool parse_float(const jinja_value *text, double *value)
     }
     if (at != n)
         return false;
-    *value = mica__json_number_value(from, n - (size_t)(from - digits));
+    *value = mica__jinja_float_value(from, n - (size_t)(from - digits));
     if (negative)
         *value = -*value;
     return true;
@@ -197,7 +196,7 @@ static mica_status filter_float(jinja_run *run, const jinja_value *self, const j
         *out = mica__jinja_float(number);
     else if (self->type == JINJA_BIGINT)
         *out =
-            mica__jinja_float(mica__json_number_value(mica__jinja_chars(self), self->text.length));
+            mica__jinja_float(mica__jinja_float_value(mica__jinja_chars(self), self->text.length));
     else
         *out = args[0].type == JINJA_ABSENT ? mica__jinja_float(0) : args[0];
     return MICA_OK;
@@ -217,7 +216,7 @@ static double round_decimal(double value, int64_t precision)
         return nearbyint(value / unit) * unit;
     }
     const size_t n = mica__decimal_fixed(value, (int)precision, false, text);
-    return copysign(mica__json_number_value(text, n), value);
+    return copysign(mica__jinja_float_value(text, n), value);
 }
 
 static mica_status round_int(int64_t value, int64_t precision, jinja_value *out)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "io/json.h"
 #include "text/jinja_run.h"
 #include "text/letter_case.h"
@@ -55,7 +56,7 @@ static mica_status on_number(void *user, const char *text, size_t n)
 {
     reader *r = user;
     jinja_value value = mica__jinja_int(0);
-    if (!mica__json_number_integer(text, n, &value.integer)) {
+    if (!mica__parse_i64(text, n, &value.integer)) {
         bool whole = true;
         for (size_t i = 0; i < n; i++)
             whole = whole && text[i] != '.' && text[i] != 'e' && text[i] != 'E';
@@ -63,7 +64,7 @@ static mica_status on_number(void *user, const char *text, size_t n)
             MICA_TRY(mica__jinja_string(r->heap, text, n, false, &value));
             value.type = JINJA_BIGINT;
         } else {
-            value = mica__jinja_float(mica__json_number_value(text, n));
+            value = mica__jinja_float(mica__jinja_float_value(text, n));
         }
     }
     return add(r, &value);

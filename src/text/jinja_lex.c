@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "io/json.h"
+#include "text/jinja_run.h"
 #include "text/letter_case.h"
 #include "text/utf8.h"
 
@@ -365,7 +365,7 @@ static mica_status lex_float(lexer *l, size_t end)
     }
     jinja_token *token;
     MICA_TRY(emit(l, TOKEN_FLOAT, l->at, &token));
-    token->value = mica__jinja_float(mica__json_number_value(digits, n));
+    token->value = mica__jinja_float(mica__jinja_float_value(digits, n));
     l->at = end;
     return MICA_OK;
 }

@@ -8,25 +8,58 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/json.h"
+#include "base/number.h"
 #include "text/jinja_run.h"
 #include "text/jinja_value.h"
 #include "text/letter_case.h"
 
+double mica__jinja_float_value(const char *text, size_t n)
+{
+    double value;
+    if (!mica__parse_f64(text, n, &value))
+        return text[0] == '-' ? -(double)INFINITY : (double)INFINITY;
+    return value;
+}
+
+/* The fewest digits that read back as `value` (positive): returns how many, *exponent is that of
+ * the first. */
+static int shortest(double value, char digits[MICA__F64_TEXT_BYTES], int *exponent)
+{
+    char text[MICA__F64_TEXT_BYTES];
+    const int length = mica__format_f64(text, value);
+    int n = 0, behind = 0;
+    bool point = false;
+    int64_t written = 0;
+    for (int i = 0; i < length; i++) {
+        if (text[i] == 'e') {
+            mica__parse_i64(text + i + 1, (size_t)(length - i - 1), &written);
+            break;
+        }
+        if (text[i] == '.') {
+            point = true;
+            continue;
+        }
+        behind += point;
+        if (n || text[i] != '0')
+            digits[n++] = text[i];
+    }
+    *exponent = (int)written - behind + n - 1;
+    while (n > 1 && digits[n - 1] == '0')
+        n--;
+    return n;
+}
+
 /* repr of a float: the shortest digits that read back, an exponent outside 1e-4 .. 1e16. */
 size_t mica__jinja_float_text(double value, char text[40])
 {
-    if (isnan(value))
-        return (size_t)snprintf(text, 40, "nan");
-    if (isinf(value))
-        return (size_t)snprintf(text, 40, value < 0 ? "-inf" : "inf");
-    char digits[24], *to = text;
+    char digits[MICA__F64_TEXT_BYTES] = "0", *to = text;
     int exponent = 0, n = 1;
-    digits[0] = '0';
+    if (!isfinite(value))
+        return (size_t)mica__format_f64(text, value);
     if (signbit(value))
         *to++ = '-';
     if (value != 0)
-        n = mica__json_number_digits(fabs(value), digits, &exponent);
+        n = shortest(fabs(value), digits, &exponent);
     if (exponent < -4 || exponent >= 16) {
         *to++ = digits[0];
         if (n > 1) {

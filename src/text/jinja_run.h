@@ -294,6 +294,10 @@ mica_status mica__jinja_str_format(jinja_run *run, const jinja_value *format,
 
 size_t mica__jinja_float_text(double value, char text[40]);
 
+/* The double nearest to digits that may have sign, point and exponent; infinite beyond the range.
+ */
+double mica__jinja_float_value(const char *text, size_t n);
+
 /* --- jinja_json.c -------------------------------------------------------------------------- */
 
 /* JSON text to values; strings and keys are marked when `marked`. */

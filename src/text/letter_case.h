@@ -1,6 +1,6 @@
 /* letter_case.h - letter case and classes of code points, as Python's string methods see them.
  *
- * The data is letter_table.h, written by tools/make_letter_table.py and pinned: what a template
+ * The data is letter_table.h, written by tools/gen_letters and pinned: what a template
  * prints does not change with the system. SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TEXT_LETTER_CASE_H

@@ -6,6 +6,10 @@
 
 #include "engine/fake_model.h"
 #include "run/engine.h"
+#include "run/kv_budget.h"
+#include "run/request.h"
+#include "run/scheduler.h"
+#include "run/sequence.h"
 
 #define DRIVE_MAX_TOKENS 1024
 #define DRIVE_MAX_TEXT   8192

@@ -64,27 +64,26 @@ static const char *reason_to_support(const char *name, const char *context)
 /* Says where two outputs part. */
 static void show_difference(const mica_chat_text *got, const mica__json *expected)
 {
-    size_t at = 0;
-    while (at < got->length && at < (size_t)expected->length &&
-           got->text[at] == expected->string[at])
+    int64_t at = 0;
+    while (at < got->length && at < expected->length && got->text[at] == expected->string[at])
         at++;
-    const size_t from = at > 40 ? at - 40 : 0;
-    printf("  differs at byte %zu of %zu (expected %lld)\n  got      ...%.80s\n"
+    const int64_t from = at > 40 ? at - 40 : 0;
+    printf("  differs at byte %lld of %lld (expected %lld)\n  got      ...%.80s\n"
            "  expected ...%.80s\n",
-           at, got->length, (long long)expected->length, got->text + from, expected->string + from);
+           (long long)at, (long long)got->length, (long long)expected->length, got->text + from,
+           expected->string + from);
 }
 
-/* Spans must cover the text without gaps and alternate. */
+/* Spans must be ascending, apart from each other, not empty and inside the text. */
 static bool spans_are_sound(const mica_chat_text *text)
 {
-    size_t at = 0;
-    for (int64_t i = 0; i < text->n_spans; i++) {
-        if (text->spans[i].begin != at || text->spans[i].end <= at ||
-            (i && text->spans[i].plain == text->spans[i - 1].plain))
+    int64_t at = -1;
+    for (int64_t i = 0; i < text->n_plain; i++) {
+        if (text->plain[i].from <= at || text->plain[i].to <= text->plain[i].from)
             return false;
-        at = text->spans[i].end;
+        at = text->plain[i].to;
     }
-    return at == text->length;
+    return at <= text->length;
 }
 
 static void check_case(const char *folder, const mica__json *entry)
@@ -108,14 +107,14 @@ static void check_case(const char *folder, const mica__json *entry)
     const char *reason = reason_to_support(name, context);
     if (expected && status != MICA_OK) {
         fail(name, context, mica_last_error());
-    } else if (expected && (text.length != (size_t)expected->length ||
-                            memcmp(text.text, expected->string, text.length) != 0)) {
+    } else if (expected && (text.length != expected->length ||
+                            memcmp(text.text, expected->string, (size_t)text.length) != 0)) {
         fail(name, context, "another output");
         show_difference(&text, expected);
     } else if (!expected && (status == MICA_OK) != (reason != NULL)) {
         fail(name, context, status == MICA_OK ? "Jinja2 fails here" : mica_last_error());
     } else if (status == MICA_OK && !spans_are_sound(&text)) {
-        fail(name, context, "spans that do not cover the text");
+        fail(name, context, "spans that are not sound");
     } else {
         passed++;
         if (!expected)

@@ -1,5 +1,3 @@
 # SPDX-License-Identifier: MIT
-if(EXISTS ${MICA_SHARED_DIR}/data/chat-templates)
-  add_test(NAME golden_templates COMMAND golden_templates ${MICA_SHARED_DIR}/data/chat-templates)
-  set_tests_properties(golden_templates PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
-endif()
+add_test(NAME golden_templates COMMAND golden_templates ${MICA_SHARED_DIR}/data/chat-templates)
+set_tests_properties(golden_templates PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS "golden;text")

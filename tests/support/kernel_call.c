@@ -99,12 +99,17 @@ static mica_status run_stage(const mica__kernel *kernel, const mica__call *call,
 
 mica_status run_kernel(mica__op op, const mica__call *call)
 {
+    return run_kernel_planned(op, call, call);
+}
+
+mica_status run_kernel_planned(mica__op op, const mica__call *planned, const mica__call *call)
+{
     static random_source random = {1};
     const mica__kernel *kernel = kernel_of(op, call);
     if (!kernel)
         fail_msg("no kernel accepts this call of %s", mica__op_facts_of(op)->name);
-    const size_t scratch_bytes = kernel->scratch_bytes ? kernel->scratch_bytes(call) : 0;
-    const size_t workspace_bytes = kernel->workspace_bytes ? kernel->workspace_bytes(call) : 0;
+    const size_t scratch_bytes = kernel->scratch_bytes ? kernel->scratch_bytes(planned) : 0;
+    const size_t workspace_bytes = kernel->workspace_bytes ? kernel->workspace_bytes(planned) : 0;
     mica__call own = *call;
     own.workspace = poisoned(workspace_bytes);
     mica_status status = MICA_OK;

@@ -23,6 +23,9 @@ mica__operand operand_of(void *data, mica_dtype dtype, int ndim, const int64_t *
  * none. */
 mica_status run_kernel(mica__op op, const mica__call *call);
 
+/* The same with scratch and workspace as the kernel asked for `planned`, the call at its bounds. */
+mica_status run_kernel_planned(mica__op op, const mica__call *planned, const mica__call *call);
+
 /* A small generator whose seed is printed when a test fails. */
 typedef struct random_source {
     uint64_t state;

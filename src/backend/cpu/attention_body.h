@@ -99,19 +99,21 @@ INLINE void score_tile(const mica__chunk *chunk, int dtype, int rows, int blocks
 {
     v16 acc[MAX_ROWS][MICA__CHUNK_BLOCKS];
     UNROLL
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
         UNROLL
-    for (int b = 0; b < blocks; b++)
-        acc[r][b] = v_set(0);
+        for (int b = 0; b < blocks; b++)
+            acc[r][b] = v_set(0);
+    }
     if (dtype >= MICA__KV_Q8)
         score_coded(chunk, dtype, rows, blocks, block, q, acc);
     else
         score_plain(chunk, dtype, rows, blocks, block, q, acc);
     UNROLL
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
         UNROLL
-    for (int b = 0; b < blocks; b++)
-        v_store(scores + r * CHUNK + (block + b) * TOKENS, acc[r][b]);
+        for (int b = 0; b < blocks; b++)
+            v_store(scores + r * CHUNK + (block + b) * TOKENS, acc[r][b]);
+    }
 }
 
 /* Sixteen (n) values of one token from feature d on. */
@@ -141,10 +143,11 @@ INLINE void weigh_tile(const mica__chunk *chunk, int dtype, int rows, int vector
 {
     v16 acc[MAX_ROWS][4];
     UNROLL
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
         UNROLL
-    for (int j = 0; j < vectors; j++)
-        acc[r][j] = v_set(0);
+        for (int j = 0; j < vectors; j++)
+            acc[r][j] = v_set(0);
+    }
     for (int token = chunk->first; token < chunk->last; token++) {
         const uint8_t *block = chunk->values[token / TOKENS];
         v16 v[4];
@@ -160,10 +163,11 @@ INLINE void weigh_tile(const mica__chunk *chunk, int dtype, int rows, int vector
         }
     }
     UNROLL
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
         UNROLL
-    for (int j = 0; j < vectors; j++)
-        v_store(to + r * to_stride + d + 16 * j, acc[r][j]);
+        for (int j = 0; j < vectors; j++)
+            v_store(to + r * to_stride + d + 16 * j, acc[r][j]);
+    }
 }
 
 /* Scores to weights e^(score - max) of the visible tokens, 0 for the others. */
@@ -371,13 +375,16 @@ static void attend_f32(const mica__chunk *chunk, int n_rows, const float *const 
     attend_all(chunk, MICA__KV_F32, n_rows, q, states, values, value_stride, scratch);
 }
 
-/* Many rows share the work of widening the chunk once. */
+/* Many rows share the work of widening the chunk once; few are read as they lie. Codes cost more to
+ * read, so fewer rows pay for it. */
+#define WIDEN_ROWS(dtype) ((dtype) >= MICA__KV_Q8 ? TILE_ROWS + 1 : 2 * TILE_ROWS + 1)
+
 #define ATTEND(name, dtype)                                                                        \
     static void name(const mica__chunk *chunk, int n_rows, const float *const *q,                  \
                      mica__softmax_state *states, float *values, int64_t value_stride,             \
                      float *scratch)                                                               \
     {                                                                                              \
-        if (n_rows < MICA__WIDEN_ROWS) {                                                           \
+        if (n_rows < WIDEN_ROWS(dtype)) {                                                          \
             attend_all(chunk, dtype, n_rows, q, states, values, value_stride, scratch);            \
             return;                                                                                \
         }                                                                                          \

@@ -124,40 +124,60 @@ static size_t strip_f32_scratch(const mica__qweight *w)
 
 static void dequantize(const mica__qweight *w, int64_t row, int64_t k0, int64_t n, float *out);
 
-/* All activation rows times `rows` weight rows (of format 0 f32, 1 f16, 2 bf16) of one block. */
-static void multiply_block(const mica__strip *strip, int source, const uint8_t *const *w, int first,
-                           int rows, int64_t k0, int64_t n)
+/* Values behind the last multiple of 16: formats with groups have none. */
+static void dequantize_tail(const mica__qweight *w, int64_t row, int64_t k0, int64_t n, float *out)
+{
+    mica__qgroup_dequantize(w, row, k0, n, out);
+}
+
+/* One block of up to 16 weight rows. */
+typedef struct row_block {
+    const uint8_t *row[SCRATCH_ROWS]; /* where the values of the block begin */
+    int64_t index[SCRATCH_ROWS];      /* which row of the matrix */
+    int rows;
+    int source; /* 0 f32, 1 f16, 2 bf16 */
+    int64_t k0, n;
+    float *acc; /* of the first activation row */
+} row_block;
+
+/* The last values of a block, filled up to 16. */
+static void tail_of_rows(const mica__strip *strip, const row_block *b, int first, int rows,
+                         int at_once, float tail[8][16])
+{
+    const int64_t even = b->n / 16 * 16;
+    memset(tail, 0, (size_t)at_once * sizeof tail[0]);
+    for (int i = 0; i < rows; i++)
+        dequantize_tail(strip->weight, b->index[first + i], b->k0 + even, b->n - even, tail[i]);
+}
+
+/* All activation rows times the rows of a block. */
+static void multiply_block(const mica__strip *strip, const row_block *b)
 {
     static const int sizes[4] = {1, 2, 3, 6};
     float w_tail[8][16], x_tail[6][16];
-    const int64_t even = n / 16 * 16;
+    const int64_t even = b->n / 16 * 16;
     for (int a = 0; a < strip->n_acts;) {
         int size = 3;
-        while (sizes[size] > strip->n_acts - a || !dots[source][size])
+        while (sizes[size] > strip->n_acts - a || !dots[b->source][size])
             size--;
-        dot_tile t = {.n = even, .stride = strip->rows_stride};
+        dot_tile t = {.n = even, .stride = 16 * strip->n_panels};
         for (int i = 0; i < sizes[size]; i++) {
-            t.x[i] = (const float *)strip->acts[a + i] + k0;
-            if (even < n) {
-                memset(x_tail[i], 0, sizeof x_tail[i]);
-                memcpy(x_tail[i], t.x[i] + even, (size_t)(n - even) * sizeof(float));
-            }
+            t.x[i] = (const float *)strip->acts[a + i] + b->k0;
+            memset(x_tail[i], 0, sizeof x_tail[i]);
+            memcpy(x_tail[i], t.x[i] + even, (size_t)(b->n - even) * sizeof(float));
         }
         const int at_once = size ? TILE_ROWS : FEW_ROWS;
-        for (int r = 0; r < rows; r += at_once) {
-            t.rows = rows - r < at_once ? rows - r : at_once;
-            t.acc = strip->acc + a * strip->rows_stride + first + r;
-            for (int i = 0; i < at_once; i++) {
-                t.w[i] = w[i < t.rows ? r + i : r];
-                if (even < n) {
-                    memset(w_tail[i], 0, sizeof w_tail[i]);
-                    dequantize(strip->weight, strip->rows[first + (i < t.rows ? r + i : r)],
-                               k0 + even, n - even, w_tail[i]);
-                    t.w_tail = (const float(*)[16])w_tail;
-                    t.x_tail = (const float(*)[16])x_tail;
-                }
+        for (int r = 0; r < b->rows; r += at_once) {
+            t.rows = b->rows - r < at_once ? b->rows - r : at_once;
+            t.acc = b->acc + a * t.stride + r;
+            for (int i = 0; i < at_once; i++)
+                t.w[i] = b->row[i < t.rows ? r + i : r];
+            if (even < b->n) {
+                tail_of_rows(strip, b, r, t.rows, at_once, w_tail);
+                t.w_tail = (const float(*)[16])w_tail;
+                t.x_tail = (const float(*)[16])x_tail;
             }
-            dots[source][size](&t);
+            dots[b->source][size](&t);
         }
         a += sizes[size];
     }
@@ -169,23 +189,25 @@ static void strip_f32(const mica__strip *strip)
     float *values = (float *)(void *)strip->scratch;
     const bool half = w->format == MICA__F16 || w->format == MICA__BF16;
     const bool direct = w->format == MICA__F32 || (half && strip->n_acts <= FEW_ACTS);
-    const int source = !direct || w->format == MICA__F32 ? 0 : w->format == MICA__F16 ? 1 : 2;
-    memset(strip->acc, 0, (size_t)(strip->n_acts * strip->rows_stride) * sizeof(float));
-    for (int64_t k0 = 0; k0 < w->k; k0 += BLOCK) {
-        const int64_t n = w->k - k0 < BLOCK ? w->k - k0 : BLOCK;
-        for (int first = 0; first < strip->n_rows; first += SCRATCH_ROWS) {
-            const int left = strip->n_rows - first;
-            const int rows = left < SCRATCH_ROWS ? left : SCRATCH_ROWS;
-            const uint8_t *from[SCRATCH_ROWS];
-            for (int r = 0; r < rows; r++) {
-                const int64_t row = strip->rows[first + r];
-                from[r] = w->codes + row * w->codes_stride + k0 * (half ? 2 : 4);
+    row_block b = {.source = !direct || w->format == MICA__F32 ? 0
+                             : w->format == MICA__F16          ? 1
+                                                               : 2};
+    memset(strip->acc, 0, (size_t)(strip->n_acts * strip->n_panels) * 16 * sizeof(float));
+    for (b.k0 = 0; b.k0 < w->k; b.k0 += BLOCK) {
+        b.n = w->k - b.k0 < BLOCK ? w->k - b.k0 : BLOCK;
+        for (int p = 0; p < strip->n_panels; p++) {
+            const mica__panel_rows *rows = &strip->panels[p];
+            b.rows = rows->to - rows->from;
+            b.acc = strip->acc + 16 * p + rows->from;
+            for (int r = 0; r < b.rows; r++) {
+                b.index[r] = rows->first + (rows->from + r) * rows->step;
+                b.row[r] = w->codes + b.index[r] * w->codes_stride + b.k0 * (half ? 2 : 4);
                 if (!direct) {
-                    dequantize(w, row, k0, n, values + r * SCRATCH_ROW);
-                    from[r] = (const uint8_t *)(values + r * SCRATCH_ROW);
+                    dequantize(w, b.index[r], b.k0, b.n, values + r * SCRATCH_ROW);
+                    b.row[r] = (const uint8_t *)(values + r * SCRATCH_ROW);
                 }
             }
-            multiply_block(strip, source, from, first, rows, k0, n);
+            multiply_block(strip, &b);
         }
     }
 }

@@ -3,19 +3,19 @@
  */
 
 /* Rows i, i + 4 of one half of the panel as the two quarters of a vector. */
-static inline __attribute__((always_inline)) __m256i two_rows(const uint8_t *const *row, int i,
-                                                              int64_t at)
+static inline __attribute__((always_inline)) __m256i two_rows(mica__stream row, int i, int64_t at)
 {
-    const __m128i low = _mm_loadu_si128((const __m128i *)(row[i] + at));
-    const __m128i high = _mm_loadu_si128((const __m128i *)(row[i + 4] + at));
+    const uint8_t *p = row.base + i * row.step + at;
+    const __m128i low = _mm_loadu_si128((const __m128i *)p);
+    const __m128i high = _mm_loadu_si128((const __m128i *)(p + 4 * row.step));
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
-static inline __attribute__((always_inline)) void lanes_16_bytes(const uint8_t *const row[16],
-                                                                 int64_t at, mica__v64 *out)
+static inline __attribute__((always_inline)) void lanes_16_bytes(mica__stream row, int64_t at,
+                                                                 mica__v64 *out)
 {
     for (int half = 0; half < 2; half++) {
-        const uint8_t *const *r = row + 8 * half;
+        const mica__stream r = {row.base + 8 * half * row.step, row.step};
         const __m256i a = two_rows(r, 0, at), b = two_rows(r, 1, at);
         const __m256i c = two_rows(r, 2, at), d = two_rows(r, 3, at);
         const __m256i ab_low = _mm256_unpacklo_epi32(a, b), ab_high = _mm256_unpackhi_epi32(a, b);
@@ -28,21 +28,19 @@ static inline __attribute__((always_inline)) void lanes_16_bytes(const uint8_t *
     }
 }
 
-static inline __attribute__((always_inline)) mica__v64 lanes_u32(const uint8_t *const row[16],
-                                                                 int64_t at)
+static inline __attribute__((always_inline)) mica__v64 lanes_u32(mica__stream row, int64_t at)
 {
     mica__v64 v;
     for (int i = 0; i < 16; i++)
-        v[i] = mica__load_u32(row[i] + at);
+        v[i] = mica__load_u32(row.base + i * row.step + at);
     return v;
 }
 
-static inline __attribute__((always_inline)) mica__v64 lanes_u16(const uint8_t *const row[16],
-                                                                 int64_t at)
+static inline __attribute__((always_inline)) mica__v64 lanes_u16(mica__stream row, int64_t at)
 {
     mica__v64 v;
     for (int i = 0; i < 16; i++)
-        v[i] = mica__load_u16(row[i] + at);
+        v[i] = mica__load_u16(row.base + i * row.step + at);
     return v;
 }
 
@@ -95,12 +93,25 @@ static inline __attribute__((always_inline)) mica__v64 fifth_bits(mica__v64 v, i
     return x.v;
 }
 
+static inline __attribute__((always_inline)) void even_odd(const int8_t *in, int64_t n, int8_t *out)
+{
+    const __m256i order = _mm256_broadcastsi128_si256(
+        _mm_set_epi8(15, 13, 11, 9, 14, 12, 10, 8, 7, 5, 3, 1, 6, 4, 2, 0));
+    for (int64_t i = 0; i < n; i += 32)
+        _mm256_storeu_si256(
+            (__m256i *)(void *)(out + i),
+            _mm256_shuffle_epi8(_mm256_loadu_si256((const __m256i *)(const void *)(in + i)),
+                                order));
+}
+
 #define VL           8
 #define MAX_ACTS     2
 #define WIDE_COLUMNS 0
 typedef __m256i vi;
 typedef __m256 vf;
 #define vi_load(p)      _mm256_load_si256((const __m256i *)(const void *)(p))
+#define vi_loadu(p)     _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define vi_store(p, v)  _mm256_store_si256((__m256i *)(void *)(p), v)
 #define vi_set1(i)      _mm256_set1_epi32(i)
 #define vi_add(a, b)    _mm256_add_epi32(a, b)
 #define vi_mul(a, b)    _mm256_mullo_epi32(a, b)

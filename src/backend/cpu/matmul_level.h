@@ -14,16 +14,22 @@
 #define MICA__STRIP_ROWS 64
 #define MICA__STRIP_ACTS 256
 
-/* A strip: some weight rows times some activation rows. acc is [n_acts][rows_stride] and receives
- * the products; rows_stride is n_rows rounded up to 16, what lies beyond n_rows is undefined. */
+/* Sixteen weight rows that share the lanes of a vector: lane i is row first + i * step. Only lanes
+ * [from, to) are wanted. All 16 rows exist when to is 16, else just those below to. */
+typedef struct mica__panel_rows {
+    int64_t first, step;
+    int from, to;
+} mica__panel_rows;
+
+/* A strip: some weight rows times some activation rows. acc is [n_acts][16 * n_panels] and receives
+ * the products; lanes that are not wanted are undefined. */
 typedef struct mica__strip {
     const mica__qweight *weight;
-    const int64_t *rows; /* [n_rows] which rows, in any order */
-    int n_rows;
+    mica__panel_rows panels[MICA__STRIP_ROWS / 16];
+    int n_panels;
     int n_acts;
     const void *const *acts; /* [n_acts] act8 rows, or rows of f32 [k] */
     float *acc;
-    int64_t rows_stride;
     uint8_t *scratch; /* 64-byte aligned, as many bytes as the level asks for */
 } mica__strip;
 

@@ -98,23 +98,37 @@ static float group_term(const mica__qweight *w, const mica__qgroup *g, const int
     return fmaf(g->d, (float)s, -minima);
 }
 
-static void strip_i8(const mica__strip *strip)
+/* Calls f for every wanted row; acc is where its product with the first activation row goes. */
+static void each_row(const mica__strip *strip,
+                     void (*f)(const mica__strip *strip, int64_t row, float *acc))
+{
+    for (int p = 0; p < strip->n_panels; p++) {
+        const mica__panel_rows *rows = &strip->panels[p];
+        for (int i = rows->from; i < rows->to; i++)
+            f(strip, rows->first + i * rows->step, strip->acc + 16 * p + i);
+    }
+}
+
+static void row_i8(const mica__strip *strip, int64_t row, float *first)
 {
     const mica__qweight *w = strip->weight;
-    for (int r = 0; r < strip->n_rows; r++) {
-        for (int m = 0; m < strip->n_acts; m++)
-            strip->acc[m * strip->rows_stride + r] = 0;
-        for (int64_t g = 0; g < w->k / w->group; g++) {
-            mica__qgroup group;
-            mica__qgroup_read(w, strip->rows[r], g, &group);
-            for (int m = 0; m < strip->n_acts; m++) {
-                float *acc = &strip->acc[m * strip->rows_stride + r];
-                const uint8_t *act = strip->acts[m];
-                const float sa = mica__act8_scales((uint8_t *)act, w->k)[g];
-                *acc = fmaf(sa, group_term(w, &group, (const int8_t *)act + g * w->group), *acc);
-            }
+    for (int m = 0; m < strip->n_acts; m++)
+        first[m * strip->n_panels * 16] = 0;
+    for (int64_t g = 0; g < w->k / w->group; g++) {
+        mica__qgroup group;
+        mica__qgroup_read(w, row, g, &group);
+        for (int m = 0; m < strip->n_acts; m++) {
+            float *acc = &first[m * strip->n_panels * 16];
+            const uint8_t *act = strip->acts[m];
+            const float sa = mica__act8_scales((uint8_t *)act, w->k)[g];
+            *acc = fmaf(sa, group_term(w, &group, (const int8_t *)act + g * w->group), *acc);
         }
     }
+}
+
+static void strip_i8(const mica__strip *strip)
+{
+    each_row(strip, row_i8);
 }
 
 static size_t no_scratch(const mica__qweight *w)
@@ -142,22 +156,25 @@ static float dot_block(const float *w, const float *x, int64_t n)
     return lanes_tree(lane);
 }
 
-static void strip_f32(const mica__strip *strip)
+static void row_f32(const mica__strip *strip, int64_t row, float *first)
 {
     const mica__qweight *w = strip->weight;
     float values[1024];
-    for (int r = 0; r < strip->n_rows; r++) {
-        for (int m = 0; m < strip->n_acts; m++)
-            strip->acc[m * strip->rows_stride + r] = 0;
-        for (int64_t k0 = 0; k0 < w->k; k0 += 1024) {
-            const int64_t n = w->k - k0 < 1024 ? w->k - k0 : 1024;
-            mica__qgroup_dequantize(w, strip->rows[r], k0, n, values);
-            for (int m = 0; m < strip->n_acts; m++) {
-                float *acc = &strip->acc[m * strip->rows_stride + r];
-                *acc = *acc + dot_block(values, (const float *)strip->acts[m] + k0, n);
-            }
+    for (int m = 0; m < strip->n_acts; m++)
+        first[m * strip->n_panels * 16] = 0;
+    for (int64_t k0 = 0; k0 < w->k; k0 += 1024) {
+        const int64_t n = w->k - k0 < 1024 ? w->k - k0 : 1024;
+        mica__qgroup_dequantize(w, row, k0, n, values);
+        for (int m = 0; m < strip->n_acts; m++) {
+            float *acc = &first[m * strip->n_panels * 16];
+            *acc = *acc + dot_block(values, (const float *)strip->acts[m] + k0, n);
         }
     }
+}
+
+static void strip_f32(const mica__strip *strip)
+{
+    each_row(strip, row_f32);
 }
 
 static float element(const uint8_t *at, mica__block_format format, int64_t i)

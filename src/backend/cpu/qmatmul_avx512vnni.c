@@ -14,18 +14,19 @@
 
 #define WIDE_FLIP 0u
 
-static inline __attribute__((always_inline)) __m512i four_rows(const uint8_t *const row[16], int i,
-                                                               int64_t at)
+/* Rows i, i + 4, i + 8, i + 12 as the quarters of a vector. */
+static inline __attribute__((always_inline)) __m512i four_rows(mica__stream row, int i, int64_t at)
 {
-    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(row[i] + at)));
-    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(row[i + 4] + at)), 1);
-    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(row[i + 8] + at)), 2);
-    return _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(row[i + 12] + at)), 3);
+    const uint8_t *p = row.base + i * row.step + at;
+    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)p));
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(p + 4 * row.step)), 1);
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(p + 8 * row.step)), 2);
+    return _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(p + 12 * row.step)), 3);
 }
 
 /* A transpose of 4 x 4 dwords inside each quarter, whose rows are 4q .. 4q + 3. */
-static inline __attribute__((always_inline)) void lanes_16_bytes(const uint8_t *const row[16],
-                                                                 int64_t at, mica__v64 *out)
+static inline __attribute__((always_inline)) void lanes_16_bytes(mica__stream row, int64_t at,
+                                                                 mica__v64 *out)
 {
     const __m512i a = four_rows(row, 0, at), b = four_rows(row, 1, at);
     const __m512i c = four_rows(row, 2, at), d = four_rows(row, 3, at);
@@ -37,23 +38,21 @@ static inline __attribute__((always_inline)) void lanes_16_bytes(const uint8_t *
     out[3] = (mica__v64)_mm512_unpackhi_epi64(ab_high, cd_high);
 }
 
-static inline __attribute__((always_inline)) mica__v64 lanes_u32(const uint8_t *const row[16],
-                                                                 int64_t at)
+static inline __attribute__((always_inline)) mica__v64 lanes_u32(mica__stream row, int64_t at)
 {
-    const __m512i offset = _mm512_set1_epi64(at);
-    const __m512i low = _mm512_add_epi64(_mm512_loadu_si512(row), offset);
-    const __m512i high = _mm512_add_epi64(_mm512_loadu_si512(row + 8), offset);
-    const __m256i a = _mm512_i64gather_epi32(low, NULL, 1);
-    const __m256i b = _mm512_i64gather_epi32(high, NULL, 1);
+    const __m512i step = _mm512_set1_epi64(row.step);
+    const __m512i low = _mm512_mullo_epi64(step, _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
+    const __m512i high = _mm512_add_epi64(low, _mm512_slli_epi64(step, 3));
+    const __m256i a = _mm512_i64gather_epi32(low, row.base + at, 1);
+    const __m256i b = _mm512_i64gather_epi32(high, row.base + at, 1);
     return (mica__v64)_mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
 }
 
-static inline __attribute__((always_inline)) mica__v64 lanes_u16(const uint8_t *const row[16],
-                                                                 int64_t at)
+static inline __attribute__((always_inline)) mica__v64 lanes_u16(mica__stream row, int64_t at)
 {
     uint16_t v[16] __attribute__((aligned(32)));
     for (int i = 0; i < 16; i++)
-        v[i] = mica__load_u16(row[i] + at);
+        v[i] = mica__load_u16(row.base + i * row.step + at);
     return (mica__v64)_mm512_cvtepu16_epi32(_mm256_load_si256((const __m256i *)v));
 }
 
@@ -79,12 +78,22 @@ static inline __attribute__((always_inline)) mica__v64 fifth_bits(mica__v64 v, i
     return (mica__v64)_mm512_maskz_mov_epi8(set, _mm512_set1_epi8(16));
 }
 
+static inline __attribute__((always_inline)) void even_odd(const int8_t *in, int64_t n, int8_t *out)
+{
+    const __m512i order =
+        _mm512_broadcast_i32x4(_mm_set_epi8(15, 13, 11, 9, 14, 12, 10, 8, 7, 5, 3, 1, 6, 4, 2, 0));
+    for (int64_t i = 0; i < n; i += 64)
+        _mm512_storeu_si512(out + i, _mm512_shuffle_epi8(_mm512_loadu_si512(in + i), order));
+}
+
 #define VL           16
 #define MAX_ACTS     6
 #define WIDE_COLUMNS 1
 typedef __m512i vi;
 typedef __m512 vf;
 #define vi_load(p)              _mm512_load_si512(p)
+#define vi_loadu(p)             _mm512_loadu_si512(p)
+#define vi_store(p, v)          _mm512_store_si512(p, v)
 #define vi_set1(i)              _mm512_set1_epi32(i)
 #define vi_add(a, b)            _mm512_add_epi32(a, b)
 #define vi_mul(a, b)            _mm512_mullo_epi32(a, b)

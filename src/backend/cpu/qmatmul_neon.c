@@ -16,14 +16,15 @@
 
 #define WIDE_FLIP 0x80808080u
 
-static inline __attribute__((always_inline)) void lanes_16_bytes(const uint8_t *const row[16],
-                                                                 int64_t at, mica__v64 *out)
+static inline __attribute__((always_inline)) void lanes_16_bytes(mica__stream row, int64_t at,
+                                                                 mica__v64 *out)
 {
     for (int i = 0; i < 4; i++) {
-        const uint32x4_t a = vreinterpretq_u32_u8(vld1q_u8(row[4 * i] + at));
-        const uint32x4_t b = vreinterpretq_u32_u8(vld1q_u8(row[4 * i + 1] + at));
-        const uint32x4_t c = vreinterpretq_u32_u8(vld1q_u8(row[4 * i + 2] + at));
-        const uint32x4_t d = vreinterpretq_u32_u8(vld1q_u8(row[4 * i + 3] + at));
+        const uint8_t *p = row.base + 4 * i * row.step + at;
+        const uint32x4_t a = vreinterpretq_u32_u8(vld1q_u8(p));
+        const uint32x4_t b = vreinterpretq_u32_u8(vld1q_u8(p + 1 * row.step));
+        const uint32x4_t c = vreinterpretq_u32_u8(vld1q_u8(p + 2 * row.step));
+        const uint32x4_t d = vreinterpretq_u32_u8(vld1q_u8(p + 3 * row.step));
         const uint64x2_t ab_even = vreinterpretq_u64_u32(vtrn1q_u32(a, b));
         const uint64x2_t ab_odd = vreinterpretq_u64_u32(vtrn2q_u32(a, b));
         const uint64x2_t cd_even = vreinterpretq_u64_u32(vtrn1q_u32(c, d));
@@ -36,21 +37,19 @@ static inline __attribute__((always_inline)) void lanes_16_bytes(const uint8_t *
     }
 }
 
-static inline __attribute__((always_inline)) mica__v64 lanes_u32(const uint8_t *const row[16],
-                                                                 int64_t at)
+static inline __attribute__((always_inline)) mica__v64 lanes_u32(mica__stream row, int64_t at)
 {
     mica__v64 v;
     for (int i = 0; i < 16; i++)
-        v[i] = mica__load_u32(row[i] + at);
+        v[i] = mica__load_u32(row.base + i * row.step + at);
     return v;
 }
 
-static inline __attribute__((always_inline)) mica__v64 lanes_u16(const uint8_t *const row[16],
-                                                                 int64_t at)
+static inline __attribute__((always_inline)) mica__v64 lanes_u16(mica__stream row, int64_t at)
 {
     mica__v64 v;
     for (int i = 0; i < 16; i++)
-        v[i] = mica__load_u16(row[i] + at);
+        v[i] = mica__load_u16(row.base + i * row.step + at);
     return v;
 }
 
@@ -84,12 +83,22 @@ static inline __attribute__((always_inline)) mica__v64 fifth_bits(mica__v64 v, i
            (bits << 25 & 0x10000000u);
 }
 
+static inline __attribute__((always_inline)) void even_odd(const int8_t *in, int64_t n, int8_t *out)
+{
+    static const uint8_t places[16] = {0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15};
+    const uint8x16_t order = vld1q_u8(places);
+    for (int64_t i = 0; i < n; i += 16)
+        vst1q_s8(out + i, vqtbl1q_s8(vld1q_s8(in + i), order));
+}
+
 #define VL           4
 #define MAX_ACTS     2
 #define WIDE_COLUMNS 0
 typedef int32x4_t vi;
 typedef float32x4_t vf;
 #define vi_load(p)             vld1q_s32((const int32_t *)(const void *)(p))
+#define vi_loadu(p)            vreinterpretq_s32_u8(vld1q_u8((const uint8_t *)(p)))
+#define vi_store(p, v)         vst1q_s32(p, v)
 #define vi_set1(i)             vdupq_n_s32(i)
 #define vi_add(a, b)           vaddq_s32(a, b)
 #define vi_mul(a, b)           vmulq_s32(a, b)

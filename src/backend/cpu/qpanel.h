@@ -34,23 +34,26 @@ typedef struct mica__qpanel {
 
 /* One activation row over the same stretch. */
 typedef struct mica__qact {
-    const int8_t *codes; /* of the stretch */
+    /* Of steps of 32 values: [0]; of steps of 16: [first or last half of 32]. */
+    int32_t start[2][MICA__PANEL_GROUPS] __attribute__((aligned(64)));
+    float asum[MICA__PANEL_GROUPS];   /* sums of activation codes of each group */
+    int32_t pair[MICA__PANEL_GROUPS]; /* sums of the codes of two sub-blocks, i16 each */
+    const int8_t *codes;              /* of the stretch */
     const float *scales;
-    int32_t start[2]
-                 [MICA__PANEL_GROUPS]; /* of steps of 32 values: [0]; of 16: [first or last half] */
-    float asum[MICA__PANEL_GROUPS];    /* sums of activation codes of each group */
-    int32_t pair[MICA__PANEL_GROUPS];  /* sums of the codes of two sub-blocks, i16 each */
 } mica__qact;
 
-/* Where the 16 rows of a panel begin. Lanes without a row of their own repeat another. */
+/* The same stretch of 16 rows: byte `at` of row i is base[i * step + at]. */
+typedef struct mica__stream {
+    const uint8_t *base;
+    int64_t step;
+} mica__stream;
+
 typedef struct mica__qlanes {
-    const uint8_t *codes[16];
-    const uint8_t *scales[16];
-    const uint8_t *biases[16];
+    mica__stream codes;
+    mica__stream scales, biases; /* MLX formats */
 } mica__qlanes;
 
-/* Activation rows that share the unpacking of a stretch before it is unpacked in smaller, first-
- * cache sized pieces. */
+/* With up to this many activation rows panels are multiplied one by one. */
 #define MICA__PANEL_FEW_ACTS 4
 
 #endif

@@ -2,7 +2,7 @@
  *
  * The including file provides vectors of VL outputs, VL = 16, 8 or 4, and
  *     vi, vf                        integer and float vectors
- *     vi_load(p) vi_set1(i) vi_add(a, b) vi_mul(a, b)
+ *     vi_load(p) vi_loadu(p) vi_store(p, v) vi_set1(i) vi_add(a, b) vi_mul(a, b)
  *     vi_dot(acc, w, a)             acc + sums of 4 products: w unsigned codes, a signed
  *     vi_dot_wide(acc, w, a)        the same for 8-bit codes (flipped to signed where WIDE_FLIP)
  *     vi_dot_pairs(acc, a, b)       acc + sums of 2 products of i16
@@ -53,15 +53,14 @@ typedef struct tile {
 
 /* Groups with one scale: acc = fma(sa, fma(d, isum, +0), acc), or with a bias. magic: start values
  * carry MAGIC_BITS and d has at most 22 significant bits. */
-INLINE void tile_groups(const tile *t, const int columns, const int acts, const bool magic,
-                        const bool wide, const bool bias)
+INLINE void tile_groups(const tile *t, const int columns, const int acts, const int64_t steps,
+                        const bool magic, const bool wide, const bool bias)
 {
-    const int64_t steps = t->group / 32;
     vf acc[MAX_ACTS][MAX_COLUMNS];
     for (int a = 0; a < acts; a++)
         for (int c = 0; c < columns; c++)
             acc[a][c] = vf_load(t->acc + a * t->stride + c * VL);
-    for (int64_t g = 0; g < t->n / t->group; g++) {
+    for (int64_t g = 0; g < t->n / 32 / steps; g++) {
         vi isum[MAX_ACTS][MAX_COLUMNS];
         for (int a = 0; a < acts; a++)
             for (int c = 0; c < columns; c++)
@@ -162,6 +161,7 @@ typedef enum tile_kind {
     TILE_SCALE, /* f16 scales */
     TILE_SCALE_WIDE,
     TILE_SCALE_ANY, /* scales of any range */
+    TILE_BIAS_32,   /* groups of 32 */
     TILE_BIAS,
     TILE_BIAS_WIDE,
     TILE_Q2_K,
@@ -183,19 +183,22 @@ INLINE void tile_of(tile_kind kind, const tile *t, const int columns, const int 
 {
     switch (kind) {
     case TILE_SCALE:
-        tile_groups(t, columns, acts, true, false, false);
+        tile_groups(t, columns, acts, 1, true, false, false);
         break;
     case TILE_SCALE_WIDE:
-        tile_groups(t, columns, acts, true, true, false);
+        tile_groups(t, columns, acts, 1, true, true, false);
         break;
     case TILE_SCALE_ANY:
-        tile_groups(t, columns, acts, false, false, false);
+        tile_groups(t, columns, acts, 1, false, false, false);
+        break;
+    case TILE_BIAS_32:
+        tile_groups(t, columns, acts, 1, false, false, true);
         break;
     case TILE_BIAS:
-        tile_groups(t, columns, acts, false, false, true);
+        tile_groups(t, columns, acts, t->group / 32, false, false, true);
         break;
     case TILE_BIAS_WIDE:
-        tile_groups(t, columns, acts, false, true, true);
+        tile_groups(t, columns, acts, t->group / 32, false, true, true);
         break;
     default:
         tile_super(t, columns, acts, super_kinds[kind]);
@@ -248,6 +251,7 @@ INLINE void tile_of(tile_kind kind, const tile *t, const int columns, const int 
 TILE_FUNCTIONS(TILE_SCALE)
 TILE_FUNCTIONS(TILE_SCALE_WIDE)
 TILE_FUNCTIONS(TILE_SCALE_ANY)
+TILE_FUNCTIONS(TILE_BIAS_32)
 TILE_FUNCTIONS(TILE_BIAS)
 TILE_FUNCTIONS(TILE_BIAS_WIDE)
 TILE_FUNCTIONS(TILE_Q2_K)
@@ -259,11 +263,11 @@ TILE_FUNCTIONS(TILE_IQ4_XS)
 
 static void (*const tiles[N_TILE_KINDS][2][4])(const tile *) = {
     [TILE_SCALE] = TILE_ROW(TILE_SCALE),         [TILE_SCALE_WIDE] = TILE_ROW(TILE_SCALE_WIDE),
-    [TILE_SCALE_ANY] = TILE_ROW(TILE_SCALE_ANY), [TILE_BIAS] = TILE_ROW(TILE_BIAS),
-    [TILE_BIAS_WIDE] = TILE_ROW(TILE_BIAS_WIDE), [TILE_Q2_K] = TILE_ROW(TILE_Q2_K),
-    [TILE_Q3_K] = TILE_ROW(TILE_Q3_K),           [TILE_Q4_K] = TILE_ROW(TILE_Q4_K),
-    [TILE_Q5_K] = TILE_ROW(TILE_Q5_K),           [TILE_Q6_K] = TILE_ROW(TILE_Q6_K),
-    [TILE_IQ4_XS] = TILE_ROW(TILE_IQ4_XS),
+    [TILE_SCALE_ANY] = TILE_ROW(TILE_SCALE_ANY), [TILE_BIAS_32] = TILE_ROW(TILE_BIAS_32),
+    [TILE_BIAS] = TILE_ROW(TILE_BIAS),           [TILE_BIAS_WIDE] = TILE_ROW(TILE_BIAS_WIDE),
+    [TILE_Q2_K] = TILE_ROW(TILE_Q2_K),           [TILE_Q3_K] = TILE_ROW(TILE_Q3_K),
+    [TILE_Q4_K] = TILE_ROW(TILE_Q4_K),           [TILE_Q5_K] = TILE_ROW(TILE_Q5_K),
+    [TILE_Q6_K] = TILE_ROW(TILE_Q6_K),           [TILE_IQ4_XS] = TILE_ROW(TILE_IQ4_XS),
 };
 
 /* --- what a format asks of a tile --- */
@@ -305,39 +309,58 @@ static plan plan_of(const mica__qweight *w)
             return (plan){TILE_BIAS_WIDE, wide - 128, 0};
         return (plan){TILE_BIAS, 0, 0};
     default: /* Q4_1, Q5_1 */
-        return (plan){TILE_BIAS, 0, 0};
+        return (plan){TILE_BIAS_32, 0, 0};
     }
+}
+
+/* Sums of the two halves of 32 codes times two small factors, plus a constant, for a stretch. */
+INLINE void weigh_sums(const int16_t (*sums)[2], int64_t n, int first, int second, int32_t start,
+                       int32_t *out)
+{
+    const vi factors = vi_set1((int32_t)((uint32_t)(first & 0xffff) | (uint32_t)second << 16));
+    int32_t rest[VL] __attribute__((aligned(64)));
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL)
+        vi_store(out + i, vi_dot_pairs(vi_set1(start), vi_loadu(sums + i), factors));
+    for (int64_t j = i; j < n; j++)
+        memcpy(&rest[j - i], sums[j], 4);
+    if (i < n)
+        vi_store(out + i, vi_dot_pairs(vi_set1(start), vi_loadu(rest), factors));
 }
 
 /* Prepares one activation row for values [k0, k0 + n). */
 static void prepare_act(const mica__qweight *w, const plan *p, const uint8_t *row, int64_t k0,
-                        int64_t n, mica__qact *act)
+                        int64_t n, int8_t *moved, mica__qact *act)
 {
     const int16_t(*sums)[2] =
         (const int16_t(*)[2])mica__act8_sums((uint8_t *)row, w->k, w->group) + k0 / 32;
     act->codes = (const int8_t *)row + k0;
+    if (w->bits == 4) {
+        even_odd(act->codes, n, moved);
+        act->codes = moved;
+    }
     act->scales = mica__act8_scales((uint8_t *)row, w->k) + k0 / w->group;
-    const bool halves = w->group == 256 && super_kinds[p->kind].step == 16;
-    if (halves) {
-        for (int64_t i = 0; i < n / 32; i++) {
-            act->start[0][i] = p->start - p->offset * sums[i][0];
-            act->start[1][i] = p->start - p->offset * sums[i][1];
-        }
+    if (w->group == 256 && super_kinds[p->kind].step == 16) {
+        weigh_sums(sums, n / 32, -p->offset, 0, p->start, act->start[0]);
+        weigh_sums(sums, n / 32, 0, -p->offset, p->start, act->start[1]);
     } else {
-        const int64_t steps = w->group == 256 ? 1 : w->group / 32;
+        weigh_sums(sums, n / 32, -p->offset, -p->offset, p->start, act->start[0]);
+    }
+    if (w->form == MICA__FORM_BIAS) {
+        int32_t whole[MICA__PANEL_GROUPS] __attribute__((aligned(64)));
+        const int64_t steps = w->group / 32;
+        weigh_sums(sums, n / 32, 1, 1, 0, whole);
         for (int64_t i = 0; i < n / 32 / steps; i++) {
-            int32_t sum = 0;
-            for (int64_t s = i * steps; s < (i + 1) * steps; s++)
-                sum += sums[s][0] + sums[s][1];
-            act->start[0][i] = p->start - p->offset * sum;
+            int32_t sum = whole[i * steps];
+            for (int64_t s = 1; s < steps; s++)
+                sum += whole[i * steps + s];
             act->asum[i] = (float)sum;
+            act->start[0][i] = p->start - p->offset * sum;
         }
     }
-    if (w->form != MICA__FORM_SUPER_MIN)
-        return;
-    if (w->sub == 16)
+    if (w->form == MICA__FORM_SUPER_MIN && w->sub == 16)
         memcpy(act->pair, sums, (size_t)(n / 32) * 4);
-    else
+    if (w->form == MICA__FORM_SUPER_MIN && w->sub == 32)
         for (int64_t i = 0; i < n / 64; i++) {
             const int first = sums[2 * i][0] + sums[2 * i][1];
             const int second = sums[2 * i + 1][0] + sums[2 * i + 1][1];
@@ -347,9 +370,19 @@ static void prepare_act(const mica__qweight *w, const plan *p, const uint8_t *ro
 
 /* --- strips --- */
 
+/* The longest stretch of codes in bytes (8 bits a value and a scale of 2 bytes for each 32), and of
+ * scales. */
+#define COPY_CODES  (MICA__PANEL_VALUES * 34 / 32)
+#define COPY_SCALES (MICA__PANEL_GROUPS * 4)
+
 typedef struct strip_scratch {
     mica__qpanel panel[MICA__STRIP_ROWS / 16];
     mica__qact act[MAX_ACTS];
+    int8_t moved[MAX_ACTS][MICA__PANEL_VALUES]; /* activation codes in another order */
+    /* A stretch of fewer than 16 rows, for matrices that have no more. */
+    uint8_t codes[16][COPY_CODES];
+    uint8_t scales[16][COPY_SCALES];
+    uint8_t biases[16][COPY_SCALES];
 } strip_scratch;
 
 static size_t strip_i8_scratch(const mica__qweight *w)
@@ -358,39 +391,62 @@ static size_t strip_i8_scratch(const mica__qweight *w)
     return sizeof(strip_scratch);
 }
 
-static mica__qlanes lanes_of(const mica__strip *strip, int panel)
+static mica__stream stream_of(const uint8_t *first, int64_t stride, const mica__panel_rows *rows,
+                              int64_t at)
 {
-    const mica__qweight *w = strip->weight;
-    mica__qlanes lanes = {0};
-    for (int i = 0; i < 16; i++) {
-        const int at = panel * 16 + i;
-        const int64_t row = strip->rows[at < strip->n_rows ? at : strip->n_rows - 1];
-        lanes.codes[i] = w->codes + row * w->codes_stride;
-        if (w->scales)
-            lanes.scales[i] = w->scales + row * w->scales_stride;
-        if (w->biases)
-            lanes.biases[i] = w->biases + row * w->biases_stride;
-    }
+    if (!first)
+        return (mica__stream){0};
+    return (mica__stream){first + rows->first * stride + at, rows->step * stride};
+}
+
+static mica__stream copied(mica__stream from, int n, int64_t bytes, uint8_t *to, int64_t step)
+{
+    for (int i = 0; i < n; i++)
+        memcpy(to + i * step, from.base + i * from.step, (size_t)bytes);
+    return (mica__stream){to, step};
+}
+
+/* Where values [k0, k0 + n) of a panel's rows stand. */
+static mica__qlanes lanes_of(const mica__qweight *w, const mica__panel_rows *rows, int64_t k0,
+                             int64_t n, strip_scratch *scratch)
+{
+    const mica__block_info *facts = mica__block_info_of(w->format);
+    const int64_t scale = mica_dtype_bytes(w->scales_dtype);
+    const int64_t first = facts->values ? k0 / facts->values * facts->bytes : k0 * w->bits / 8;
+    mica__qlanes lanes = {stream_of(w->codes, w->codes_stride, rows, first),
+                          stream_of(w->scales, w->scales_stride, rows, k0 / w->group * scale),
+                          stream_of(w->biases, w->biases_stride, rows, k0 / w->group * scale)};
+    if (rows->to == 16)
+        return lanes;
+    const int64_t bytes = facts->values ? n / facts->values * facts->bytes : n * w->bits / 8;
+    lanes.codes = copied(lanes.codes, rows->to, bytes, scratch->codes[0], COPY_CODES);
+    if (w->scales)
+        lanes.scales =
+            copied(lanes.scales, rows->to, n / w->group * scale, scratch->scales[0], COPY_SCALES);
+    if (w->biases)
+        lanes.biases =
+            copied(lanes.biases, rows->to, n / w->group * scale, scratch->biases[0], COPY_SCALES);
     return lanes;
 }
 
-/* All panels of a stretch times all activation rows. */
-static void multiply_stretch(const mica__strip *strip, const plan *p, int panels, int64_t k0,
-                             int64_t n, strip_scratch *scratch)
+/* `panels` unpacked panels, whose accumulators begin at acc, times all activation rows. */
+static void multiply_stretch(const mica__strip *strip, const plan *p, int panels, float *acc,
+                             int64_t k0, int64_t n, strip_scratch *scratch)
 {
     static const int sizes[4] = {1, 2, 4, 6};
     const mica__qweight *w = strip->weight;
+    const int64_t stride = 16 * strip->n_panels;
     for (int a = 0; a < strip->n_acts;) {
         int size = 3;
         while (sizes[size] > strip->n_acts - a || sizes[size] > MAX_ACTS)
             size--;
         for (int i = 0; i < sizes[size]; i++)
-            prepare_act(w, p, strip->acts[a + i], k0, n, &scratch->act[i]);
-        tile t = {.act = scratch->act, .n = n, .group = w->group, .stride = strip->rows_stride};
+            prepare_act(w, p, strip->acts[a + i], k0, n, scratch->moved[i], &scratch->act[i]);
+        tile t = {.act = scratch->act, .n = n, .group = w->group, .stride = stride};
         for (int panel = 0; panel < panels;) {
             const int two = WIDE_COLUMNS && panel + 1 < panels;
             t.panel = &scratch->panel[panel];
-            t.acc = strip->acc + a * strip->rows_stride + panel * 16;
+            t.acc = acc + a * stride + panel * 16;
             tiles[p->kind][two][size](&t);
             panel += 1 + two;
         }
@@ -398,22 +454,25 @@ static void multiply_stretch(const mica__strip *strip, const plan *p, int panels
     }
 }
 
+/* Panels are taken together where there are many activation rows, to read those less often; one by
+ * one where there are few, to stay in the first cache. */
 static void strip_i8(const mica__strip *strip)
 {
     const mica__qweight *w = strip->weight;
     const plan p = plan_of(w);
     strip_scratch *scratch = (strip_scratch *)(void *)strip->scratch;
-    const int panels = (strip->n_rows + 15) / 16;
-    memset(strip->acc, 0, (size_t)(strip->n_acts * strip->rows_stride) * sizeof(float));
-    const bool few = strip->n_acts <= MICA__PANEL_FEW_ACTS;
-    const int64_t stretch = few ? 256 : MICA__PANEL_VALUES;
-    mica__qlanes lanes[MICA__STRIP_ROWS / 16];
-    for (int i = 0; i < panels; i++)
-        lanes[i] = lanes_of(strip, i);
-    for (int64_t k0 = 0; k0 < w->k; k0 += stretch) {
-        const int64_t n = w->k - k0 < stretch ? w->k - k0 : stretch;
-        for (int i = 0; i < panels; i++)
-            unpack_panel(w, &lanes[i], k0, n, &scratch->panel[i]);
-        multiply_stretch(strip, &p, panels, k0, n, scratch);
-    }
+    memset(strip->acc, 0, (size_t)(strip->n_acts * strip->n_panels) * 16 * sizeof(float));
+    if (strip->panels[0].to < 16)
+        memset(scratch->codes, 0,
+               sizeof scratch->codes + sizeof scratch->scales + sizeof scratch->biases);
+    const int together = strip->n_acts <= MICA__PANEL_FEW_ACTS ? 1 : strip->n_panels;
+    for (int first = 0; first < strip->n_panels; first += together)
+        for (int64_t k0 = 0; k0 < w->k; k0 += MICA__PANEL_VALUES) {
+            const int64_t n = w->k - k0 < MICA__PANEL_VALUES ? w->k - k0 : MICA__PANEL_VALUES;
+            for (int i = 0; i < together; i++) {
+                const mica__qlanes lanes = lanes_of(w, &strip->panels[first + i], k0, n, scratch);
+                unpack_panel(w, &lanes, n, &scratch->panel[i]);
+            }
+            multiply_stretch(strip, &p, together, strip->acc + 16 * first, k0, n, scratch);
+        }
 }

@@ -7,9 +7,10 @@
  *     lanes_half(v)                 the f16 in the low half of each dword as f32
  *     lookup(v, table)              each byte (below 16) through a table of 16
  *     fifth_bits(v, j)              bits 4j .. 4j + 3 of each dword as bit 4 of its four bytes
- *     WIDE_FLIP                     0x80808080 where 8-bit codes are signed, else 0
- * and everything here is arithmetic on dwords that hold four codes of one row.
- * SPDX-License-Identifier: MIT
+ *     even_odd(in, n, out)          of each 8 of n bytes (a multiple of 32, readable and writable
+ * up to the next of 64) the even ones, then the odd ones WIDE_FLIP                     0x80808080
+ * where 8-bit codes are signed, else 0 and everything here is arithmetic on dwords that hold four
+ * codes of one row. SPDX-License-Identifier: MIT
  */
 
 #define INLINE static inline __attribute__((always_inline))
@@ -31,7 +32,7 @@ INLINE v64 high_nibbles(v64 x)
 }
 
 /* 32 codes from 16 bytes: value j in the low, j + 16 in the high nibble. */
-INLINE void unpack_nibbles(const uint8_t *const row[16], int64_t at, v64 *out)
+INLINE void unpack_nibbles(mica__stream row, int64_t at, v64 *out)
 {
     v64 x[4];
     lanes_16_bytes(row, at, x);
@@ -41,7 +42,7 @@ INLINE void unpack_nibbles(const uint8_t *const row[16], int64_t at, v64 *out)
     }
 }
 
-INLINE void unpack_bytes(const uint8_t *const row[16], int64_t at, uint32_t flip, v64 *out)
+INLINE void unpack_bytes(mica__stream row, int64_t at, uint32_t flip, v64 *out)
 {
     lanes_16_bytes(row, at, out);
     lanes_16_bytes(row, at + 16, out + 4);
@@ -87,12 +88,12 @@ INLINE v64f lanes_half_e8m0(v64 e)
 
 /* --- GGUF, groups of 32 --- */
 
-INLINE void unpack_32(mica__block_format format, const uint8_t *const row[16], int64_t at,
-                      v64 *code, v64f *d, v64f *m)
+INLINE void unpack_32(mica__block_format format, mica__stream row, int64_t at, v64 *code, v64f *d,
+                      v64f *m)
 {
     switch (format) {
     case MICA__Q4_0:
-        *d = lanes_half(lanes_u16(row, at));
+        *d = low_half(lanes_u32(row, at));
         unpack_nibbles(row, at + 2, code);
         break;
     case MICA__Q4_1: {
@@ -103,7 +104,7 @@ INLINE void unpack_32(mica__block_format format, const uint8_t *const row[16], i
         break;
     }
     case MICA__Q5_0:
-        *d = lanes_half(lanes_u16(row, at));
+        *d = low_half(lanes_u32(row, at));
         unpack_nibbles(row, at + 6, code);
         add_fifth_bits(lanes_u32(row, at + 2), code);
         break;
@@ -116,16 +117,16 @@ INLINE void unpack_32(mica__block_format format, const uint8_t *const row[16], i
         break;
     }
     case MICA__Q8_0:
-        *d = lanes_half(lanes_u16(row, at));
+        *d = low_half(lanes_u32(row, at));
         unpack_bytes(row, at + 2, 0x80808080u ^ WIDE_FLIP, code);
         break;
     case MICA__IQ4_NL:
-        *d = lanes_half(lanes_u16(row, at));
+        *d = low_half(lanes_u32(row, at));
         unpack_nibbles(row, at + 2, code);
         through_table(iq4_table, WIDE_FLIP, code);
         break;
     default: /* MXFP4 */
-        *d = lanes_half_e8m0(lanes_u16(row, at) & 0xffu);
+        *d = lanes_half_e8m0(lanes_u32(row, at) & 0xffu);
         unpack_nibbles(row, at + 1, code);
         through_table(e2m1_table, 0, code);
         break;
@@ -154,7 +155,7 @@ INLINE void spread_pairs(const v64 *bytes, int n, v64i *pair)
 }
 
 /* The first 16 bytes of Q4_K and Q5_K: d, dmin and the 6-bit scales and minima of 8 sub-blocks. */
-INLINE void unpack_head_k(const uint8_t *const row[16], int64_t at, int block, mica__qpanel *panel)
+INLINE void unpack_head_k(mica__stream row, int64_t at, int block, mica__qpanel *panel)
 {
     v64 head[4], scales[2], mins[2];
     lanes_16_bytes(row, at, head);
@@ -169,7 +170,7 @@ INLINE void unpack_head_k(const uint8_t *const row[16], int64_t at, int block, m
     spread_pairs(mins, 8, panel->min_pair + 4 * block);
 }
 
-INLINE void unpack_q4_k(const uint8_t *const row[16], int64_t at, int block, mica__qpanel *panel)
+INLINE void unpack_q4_k(mica__stream row, int64_t at, int block, mica__qpanel *panel)
 {
     unpack_head_k(row, at, block, panel);
     v64 *code = panel->code + 64 * block;
@@ -183,7 +184,7 @@ INLINE void unpack_q4_k(const uint8_t *const row[16], int64_t at, int block, mic
     }
 }
 
-INLINE void unpack_q5_k(const uint8_t *const row[16], int64_t at, int block, mica__qpanel *panel)
+INLINE void unpack_q5_k(mica__stream row, int64_t at, int block, mica__qpanel *panel)
 {
     unpack_head_k(row, at, block, panel);
     v64 *code = panel->code + 64 * block;
@@ -202,13 +203,13 @@ INLINE void unpack_q5_k(const uint8_t *const row[16], int64_t at, int block, mic
     }
 }
 
-INLINE void unpack_q6_k(const uint8_t *const row[16], int64_t at, int block, mica__qpanel *panel)
+INLINE void unpack_q6_k(mica__stream row, int64_t at, int block, mica__qpanel *panel)
 {
     v64 x[16], high[8], scales[4];
     lanes_16_bytes(row, at + 192, scales);
     for (int i = 0; i < 16; i++) /* signed bytes */
         panel->scale[16 * block + i] = (v64i)(scales[i / 4] << (24 - 8 * (i % 4))) >> 24;
-    panel->d[block] = lanes_half(lanes_u16(row, at + 208));
+    panel->d[block] = high_half(lanes_u32(row, at + 206));
     for (int half = 0; half < 2; half++) {
         v64 *code = panel->code + 64 * block + 32 * half;
         for (int i = 0; i < 4; i++)
@@ -225,7 +226,7 @@ INLINE void unpack_q6_k(const uint8_t *const row[16], int64_t at, int block, mic
 }
 
 /* The 2-bit codes of Q2_K and Q3_K: 32 bytes for 128 values. */
-INLINE void unpack_two_bits(const uint8_t *const row[16], int64_t at, v64 *code)
+INLINE void unpack_two_bits(mica__stream row, int64_t at, v64 *code)
 {
     for (int half = 0; half < 2; half++) {
         v64 x[8];
@@ -237,7 +238,7 @@ INLINE void unpack_two_bits(const uint8_t *const row[16], int64_t at, v64 *code)
     }
 }
 
-INLINE void unpack_q2_k(const uint8_t *const row[16], int64_t at, int block, mica__qpanel *panel)
+INLINE void unpack_q2_k(mica__stream row, int64_t at, int block, mica__qpanel *panel)
 {
     v64 head[4], scales[4], mins[4];
     const v64 d = lanes_u32(row, at + 80);
@@ -253,13 +254,13 @@ INLINE void unpack_q2_k(const uint8_t *const row[16], int64_t at, int block, mic
     unpack_two_bits(row, at + 16, panel->code + 64 * block);
 }
 
-INLINE void unpack_q3_k(const uint8_t *const row[16], int64_t at, int block, mica__qpanel *panel)
+INLINE void unpack_q3_k(mica__stream row, int64_t at, int block, mica__qpanel *panel)
 {
     v64 third[8], scales[4];
     v64 *code = panel->code + 64 * block;
     const v64 a = lanes_u32(row, at + 96), b = lanes_u32(row, at + 100);
     const v64 c = lanes_u32(row, at + 104);
-    panel->d[block] = lanes_half(lanes_u16(row, at + 108));
+    panel->d[block] = high_half(lanes_u32(row, at + 106));
     scales[0] = low_nibbles(a) | ((c << 4) & 0x30303030u);
     scales[1] = low_nibbles(b) | ((c << 2) & 0x30303030u);
     scales[2] = high_nibbles(a) | (c & 0x30303030u);
@@ -273,7 +274,7 @@ INLINE void unpack_q3_k(const uint8_t *const row[16], int64_t at, int block, mic
             code[8 * part + i] |= ((third[i] >> part) & 0x01010101u) << 2;
 }
 
-INLINE void unpack_iq4_xs(const uint8_t *const row[16], int64_t at, int block, mica__qpanel *panel)
+INLINE void unpack_iq4_xs(mica__stream row, int64_t at, int block, mica__qpanel *panel)
 {
     const v64 head = lanes_u32(row, at), low = lanes_u32(row, at + 4);
     panel->d[block] = low_half(head);
@@ -289,7 +290,7 @@ INLINE void unpack_iq4_xs(const uint8_t *const row[16], int64_t at, int block, m
 /* --- MLX --- */
 
 /* 32 codes of `bits` bits from a dense stream that begins at `at`, a multiple of 4 bytes long. */
-INLINE void unpack_stream(const uint8_t *const row[16], int64_t at, int bits, v64 *code)
+INLINE void unpack_stream(mica__stream row, int64_t at, int bits, v64 *code)
 {
     v64 word[9];
     for (int i = 0; i < bits; i++)
@@ -307,22 +308,19 @@ INLINE void unpack_stream(const uint8_t *const row[16], int64_t at, int bits, v6
     }
 }
 
-/* Two nibbles a byte, the low one first. */
-INLINE void unpack_nibble_stream(const uint8_t *const row[16], int64_t at, v64 *code)
+/* Two nibbles a byte, the low one first: of 8 values those with even numbers, then the odd ones.
+ * Activations stand in the same order (even_odd). */
+INLINE void unpack_nibble_stream(mica__stream row, int64_t at, v64 *code)
 {
     v64 x[4];
     lanes_16_bytes(row, at, x);
     for (int i = 0; i < 4; i++) {
-        v64 low = x[i] & 0xffffu, high = x[i] >> 16;
-        low = (low | low << 8) & 0x00ff00ffu;
-        high = (high | high << 8) & 0x00ff00ffu;
-        code[2 * i] = (low | low << 4) & NIBBLES;
-        code[2 * i + 1] = (high | high << 4) & NIBBLES;
+        code[2 * i] = low_nibbles(x[i]);
+        code[2 * i + 1] = high_nibbles(x[i]);
     }
 }
 
-INLINE void unpack_mlx_codes(const mica__qweight *w, const uint8_t *const row[16], int64_t at,
-                             v64 *code)
+INLINE void unpack_mlx_codes(const mica__qweight *w, mica__stream row, int64_t at, v64 *code)
 {
     switch (w->bits) {
     case 2:
@@ -346,41 +344,54 @@ INLINE void unpack_mlx_codes(const mica__qweight *w, const uint8_t *const row[16
     }
 }
 
-INLINE v64f unpack_mlx_scale(mica_dtype dtype, const uint8_t *const row[16], int64_t i)
+INLINE v64f mlx_scale(mica_dtype dtype, v64 bits)
 {
-    if (dtype == MICA_F32)
-        return (v64f)lanes_u32(row, 4 * i);
-    const v64 bits = lanes_u16(row, 2 * i);
     return dtype == MICA_F16 ? lanes_half(bits) : (v64f)(bits << 16);
 }
 
-INLINE v64 lanes_u8(const uint8_t *const row[16], int64_t at)
+/* n scales or biases of each row; those of 16 bits two at a time. */
+INLINE void unpack_mlx_scales(mica_dtype dtype, mica__stream row, int64_t n, v64f *out)
+{
+    if (dtype == MICA_F32) {
+        for (int64_t g = 0; g < n; g++)
+            out[g] = (v64f)lanes_u32(row, 4 * g);
+        return;
+    }
+    for (int64_t g = 0; g + 1 < n; g += 2) {
+        const v64 two = lanes_u32(row, 2 * g);
+        out[g] = mlx_scale(dtype, two & 0xffffu);
+        out[g + 1] = mlx_scale(dtype, two >> 16);
+    }
+    if (n % 2)
+        out[n - 1] = mlx_scale(dtype, lanes_u16(row, 2 * (n - 1)));
+}
+
+INLINE v64 lanes_u8(mica__stream row, int64_t at)
 {
     v64 x = {0};
     for (int i = 0; i < 16; i++)
-        x[i] = row[i][at];
+        x[i] = row.base[i * row.step + at];
     return x;
 }
 
-static void unpack_mlx(const mica__qweight *w, const mica__qlanes *lanes, int64_t k0, int64_t n,
+static void unpack_mlx(const mica__qweight *w, const mica__qlanes *lanes, int64_t n,
                        mica__qpanel *panel)
 {
     const bool affine = w->format == MICA__MLX_AFFINE;
     for (int64_t i = 0; i < n / 32; i++) {
         v64 *code = panel->code + 8 * i;
-        unpack_mlx_codes(w, lanes->codes, (k0 / 32 + i) * 4 * w->bits, code);
+        unpack_mlx_codes(w, lanes->codes, i * 4 * w->bits, code);
         if (!affine)
             through_table(e2m1_table, 0, code);
     }
-    for (int64_t g = 0; g < n / w->group; g++) {
-        const int64_t at = k0 / w->group + g;
-        if (affine) {
-            panel->d[g] = unpack_mlx_scale(w->scales_dtype, lanes->scales, at);
-            panel->m[g] = unpack_mlx_scale(w->scales_dtype, lanes->biases, at);
-        } else {
-            panel->d[g] = lanes_half_e8m0(lanes_u8(lanes->scales, at));
-        }
+    const int64_t groups = n / w->group;
+    if (affine) {
+        unpack_mlx_scales(w->scales_dtype, lanes->scales, groups, panel->d);
+        unpack_mlx_scales(w->scales_dtype, lanes->biases, groups, panel->m);
+        return;
     }
+    for (int64_t g = 0; g < groups; g++)
+        panel->d[g] = lanes_half_e8m0(lanes_u8(lanes->scales, g));
 }
 
 /* --- any format --- */
@@ -388,17 +399,17 @@ static void unpack_mlx(const mica__qweight *w, const mica__qlanes *lanes, int64_
 #define UNPACK_32_CASE(format)                                                                     \
     case format:                                                                                   \
         for (int64_t i = 0; i < n / 32; i++)                                                       \
-            unpack_32(format, lanes->codes, (k0 / 32 + i) * bytes, panel->code + 8 * i,            \
-                      &panel->d[i], &panel->m[i]);                                                 \
+            unpack_32(format, lanes->codes, i *bytes, panel->code + 8 * i, &panel->d[i],           \
+                      &panel->m[i]);                                                               \
         break;
 #define UNPACK_256_CASE(format, unpack)                                                            \
     case format:                                                                                   \
         for (int64_t i = 0; i < n / 256; i++)                                                      \
-            unpack(lanes->codes, (k0 / 256 + i) * bytes, (int)i, panel);                           \
+            unpack(lanes->codes, i *bytes, (int)i, panel);                                         \
         break;
 
-/* Values [k0, k0 + n) of 16 rows. */
-static void unpack_panel(const mica__qweight *w, const mica__qlanes *lanes, int64_t k0, int64_t n,
+/* The n values that begin where the lanes point. */
+static void unpack_panel(const mica__qweight *w, const mica__qlanes *lanes, int64_t n,
                          mica__qpanel *panel)
 {
     const int64_t bytes = mica__block_info_of(w->format)->bytes;
@@ -417,7 +428,7 @@ static void unpack_panel(const mica__qweight *w, const mica__qlanes *lanes, int6
         UNPACK_256_CASE(MICA__Q6_K, unpack_q6_k)
         UNPACK_256_CASE(MICA__IQ4_XS, unpack_iq4_xs)
     default:
-        unpack_mlx(w, lanes, k0, n, panel);
+        unpack_mlx(w, lanes, n, panel);
         break;
     }
 }

@@ -47,19 +47,17 @@ mica__cut mica__cut_of(int64_t n, int64_t m, int64_t row_bytes)
     return cut;
 }
 
-/* The rows of up to MICA__STRIP_ROWS / 16 panels from `panel` on; returns how many rows. */
-static int rows_of_panels(const mica__cut *cut, int64_t panel, int64_t end,
-                          int64_t rows[MICA__STRIP_ROWS])
+/* The rows of a panel. The last neighbours overlap the panel before where there are 16 rows. */
+static mica__panel_rows panel_of(const mica__cut *cut, int64_t panel)
 {
-    int n = 0;
-    for (; panel < end && n < MICA__STRIP_ROWS; panel++) {
-        const bool apart = panel < cut->lane_rows;
-        const int64_t first = apart ? panel : 16 * cut->lane_rows + 16 * (panel - cut->lane_rows);
-        const int64_t step = apart ? cut->lane_rows : 1;
-        for (int64_t lane = 0; lane < 16 && first + lane * step < cut->n; lane++)
-            rows[n++] = first + lane * step;
-    }
-    return n;
+    if (panel < cut->lane_rows)
+        return (mica__panel_rows){panel, cut->lane_rows, 0, 16};
+    const int64_t first = 16 * panel; /* lane_rows panels hold 16 * lane_rows rows */
+    if (first + 16 <= cut->n)
+        return (mica__panel_rows){first, 1, 0, 16};
+    if (cut->n >= 16)
+        return (mica__panel_rows){cut->n - 16, 1, (int)(first - (cut->n - 16)), 16};
+    return (mica__panel_rows){0, 1, 0, (int)cut->n};
 }
 
 /* Bytes of the results of one strip, when there are at most m activation rows. */
@@ -103,17 +101,21 @@ void mica__store_row(const mica__matmul_level *level, mica_dtype dtype, const fl
 }
 
 /* Moves one row of results to the output: neighbours at once, distant rows one by one. */
-static void store_results(const mica__cut *cut, const mica__strip *strip, int act, mica_dtype dtype,
+static void store_results(const mica__strip *strip, int act, mica_dtype dtype,
                           const mica__matmul_level *level, uint8_t *out)
 {
-    const float *acc = strip->acc + act * strip->rows_stride;
     const int64_t bytes = mica_dtype_bytes(dtype);
-    if (!cut->lane_rows) {
-        mica__store_row(level, dtype, acc, strip->n_rows, out + strip->rows[0] * bytes);
-        return;
+    for (int p = 0; p < strip->n_panels; p++) {
+        const mica__panel_rows *rows = &strip->panels[p];
+        const float *acc = strip->acc + (act * strip->n_panels + p) * 16;
+        if (rows->step == 1)
+            mica__store_row(level, dtype, acc + rows->from, rows->to - rows->from,
+                            out + (rows->first + rows->from) * bytes);
+        else
+            for (int i = rows->from; i < rows->to; i++)
+                mica__store_row(level, dtype, acc + i, 1,
+                                out + (rows->first + i * rows->step) * bytes);
     }
-    for (int r = 0; r < strip->n_rows; r++)
-        mica__store_row(level, dtype, acc + r, 1, out + strip->rows[r] * bytes);
 }
 
 void mica__cut_run(const mica__cut *cut, int64_t task, const mica__qweight *weight,
@@ -125,20 +127,20 @@ void mica__cut_run(const mica__cut *cut, int64_t task, const mica__qweight *weig
     const int64_t end = at_most(first_panel + cut->task_panels, cut->panels);
     const int n_acts = (int)at_most(cut->task_acts, cut->m - first_act);
     const void **acts = scratch;
-    int64_t row_list[MICA__STRIP_ROWS];
-    mica__strip strip = {.weight = weight, .rows = row_list, .acts = acts, .n_acts = n_acts};
+    mica__strip strip = {.weight = weight, .acts = acts, .n_acts = n_acts};
     strip.acc = (float *)(void *)(acts + MICA__STRIP_ACTS);
     strip.scratch = (uint8_t *)strip.acc + acc_bytes(cut->m);
     for (int i = 0; i < n_acts; i++)
         acts[i] = rows->plain_acts
                       ? rows->plain_acts + (rows->acts_first + first_act + i) * weight->k * 4
                       : mica__operand_row(rows->acts, rows->acts_first + first_act + i);
-    for (int64_t panel = first_panel; panel < end; panel += MICA__STRIP_ROWS / 16) {
-        strip.n_rows = rows_of_panels(cut, panel, end, row_list);
-        strip.rows_stride = (strip.n_rows + 15) / 16 * 16;
+    for (int64_t panel = first_panel; panel < end; panel += strip.n_panels) {
+        strip.n_panels = (int)at_most(end - panel, MICA__STRIP_ROWS / 16);
+        for (int i = 0; i < strip.n_panels; i++)
+            strip.panels[i] = panel_of(cut, panel + i);
         run_strip(&strip);
         for (int i = 0; i < n_acts; i++)
-            store_results(cut, &strip, i, rows->out->dtype, level,
+            store_results(&strip, i, rows->out->dtype, level,
                           mica__operand_row(rows->out, rows->out_first + first_act + i));
     }
 }

@@ -168,7 +168,9 @@ static mica_status write_step(scene *s, const mica__cpu *cpu)
     return run_kernel(MICA__OP_KV_WRITE, &call);
 }
 
-static mica_status attend_part(scene *s, const mica__cpu *cpu, int64_t first, int64_t n)
+/* Tokens [first, first + n) in memory planned for more tokens and blocks. */
+static mica_status attend_planned(scene *s, const mica__cpu *cpu, int64_t first, int64_t n,
+                                  int64_t most_tokens, int64_t most_blocks)
 {
     const mica__kv_attrs *kv = &s->attrs.kv;
     mica__operand in[] = {
@@ -182,7 +184,19 @@ static mica_status attend_part(scene *s, const mica__cpu *cpu, int64_t first, in
         OPERAND(s->out + first * s->heads * kv->value_dim, MICA_F32, n, s->heads, kv->value_dim);
     const mica__call call = {
         .attrs = &s->attrs, .cpu = cpu, .n_in = 5, .n_out = 1, .in = in, .out = &out};
-    return run_kernel(MICA__OP_ATTENTION, &call);
+    mica__operand bounds[5], out_bound = out;
+    memcpy(bounds, in, sizeof bounds);
+    bounds[0].shape[0] = bounds[2].shape[0] = bounds[3].shape[0] = out_bound.shape[0] = most_tokens;
+    bounds[4].shape[1] = most_blocks;
+    mica__call planned = call;
+    planned.in = bounds;
+    planned.out = &out_bound;
+    return run_kernel_planned(MICA__OP_ATTENTION, &planned, &call);
+}
+
+static mica_status attend_part(scene *s, const mica__cpu *cpu, int64_t first, int64_t n)
+{
+    return attend_planned(s, cpu, first, n, n, s->table_blocks);
 }
 
 static mica_status attend(scene *s, const mica__cpu *cpu)
@@ -302,8 +316,8 @@ static void every_type_and_head_size_matches_the_reference(void **state)
     (void)state;
     static const struct {
         int heads, kv_heads, head_dim, value_dim;
-    } shapes[] = {{4, 2, 64, 64}, {3, 1, 80, 80}, {8, 2, 128, 96},  {1, 1, 16, 16},
-                  {5, 5, 24, 24}, {2, 1, 40, 72}, {7, 1, 256, 256}, {6, 2, 8, 8}};
+    } shapes[] = {{4, 2, 64, 64}, {3, 1, 80, 80},   {8, 2, 128, 96}, {1, 1, 16, 16}, {5, 5, 24, 24},
+                  {2, 1, 40, 72}, {7, 1, 256, 256}, {6, 2, 8, 8},    {71, 1, 16, 16}};
     for (int kv_dtype = 0; kv_dtype < MICA__N_KV_DTYPES; kv_dtype++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
             if (mica__kv_layer_bytes(kv_dtype, 1, shapes[i].head_dim, shapes[i].value_dim) < 0)
@@ -385,6 +399,30 @@ static void long_contexts_fold_spans_the_same_way_split_or_not(void **state)
     }
     make_step(&s, 36, sequences, positions);
     run_everywhere(&s);
+    free_scene(&s);
+}
+
+/* Programs are planned once for the largest step; every smaller one runs in that memory. */
+static void memory_planned_for_the_largest_step_serves_smaller_ones(void **state)
+{
+    (void)state;
+    scene s;
+    make_scene(&s, MICA__KV_F16, 2, 1, 16, 16, 2, 2200);
+    const mica__cpu *levels[MICA__N_CPU_LEVELS];
+    const int n_levels = kernel_levels(levels);
+    for (int32_t p = 0; p < 2200; p += 440) {
+        span_step(&s, 0, p, p + 440);
+        assert_ok(write_step(&s, levels[n_levels - 1]));
+    }
+    static const int64_t bounds[] = {5, 70, 512, 4096};
+    for (int i = 0; i < 4; i++)
+        for (int64_t n = 1; n <= bounds[i] && n <= 40; n += 13) {
+            span_step(&s, 0, (int32_t)(2200 - n), 2200);
+            assert_ok(write_step(&s, levels[0]));
+            memset(s.out, 0xff, (size_t)(n * 32) * 4);
+            assert_ok(attend_planned(&s, levels[0], 0, n, bounds[i], s.table_blocks * 8));
+            check_all(&s);
+        }
     free_scene(&s);
 }
 
@@ -477,6 +515,7 @@ int main(void)
         cmocka_unit_test(windows_hide_what_lies_behind_and_its_blocks_may_be_gone),
         cmocka_unit_test(soft_cap_bends_the_scores),
         cmocka_unit_test(long_contexts_fold_spans_the_same_way_split_or_not),
+        cmocka_unit_test(memory_planned_for_the_largest_step_serves_smaller_ones),
         cmocka_unit_test(codes_attend_as_the_floats_they_stand_for),
         cmocka_unit_test(keys_and_values_that_are_not_finite_show),
         cmocka_unit_test(wrong_indices_are_refused),

@@ -1,0 +1,227 @@
+/* line_reader.c - plain lines, and edited ones through libedit.
+ *
+ * libedit is opened when it is needed, so that no other command pays for loading it, and a machine
+ * without it reads lines plainly. Characters come through a function of ours: it ends the line when
+ * a signal came, which libedit's own would not. SPDX-License-Identifier: MIT
+ */
+#include "cli/line_reader.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "cli/interrupt.h"
+
+#ifdef MICA_HAVE_LIBEDIT
+#include <dlfcn.h>
+#include <histedit.h>
+#include <locale.h>
+
+#define HISTORY_LINES 1000
+
+typedef struct editing {
+    void *library;
+    EditLine *(*init)(const char *, FILE *, FILE *, FILE *);
+    int (*set)(EditLine *, int, ...);
+    const char *(*gets)(EditLine *, int *);
+    void (*end)(EditLine *);
+    History *(*history_init)(void);
+    int (*history)(History *, HistEvent *, int, ...);
+    void (*history_end)(History *);
+    EditLine *line;
+    History *lines;
+} editing;
+#else
+typedef struct editing {
+    void *line;
+} editing;
+#endif
+
+struct line_reader {
+    bool terminal;
+    editing edit; /* edit.line NULL: read plainly */
+    char *plain;  /* getline's */
+    size_t plain_size;
+};
+
+/* --- editing ---------------------------------------------------------------------------------- */
+
+#ifdef MICA_HAVE_LIBEDIT
+
+/* libedit asks a function without an argument of ours for the prompt. */
+static const char *current_prompt = "";
+
+static char *prompt_for_libedit(EditLine *line)
+{
+    char *prompt;
+    (void)line;
+    memcpy(&prompt, &current_prompt, sizeof prompt); /* it is not written to */
+    return prompt;
+}
+
+/* One character: 1, 0 at the end, -1 when a signal came. */
+static int read_character(EditLine *line, wchar_t *character)
+{
+    mbstate_t state = {0};
+    (void)line;
+    for (;;) {
+        char byte;
+        const ssize_t n = read(STDIN_FILENO, &byte, 1);
+        if (n < 0 && errno == EINTR && !interrupted())
+            continue;
+        if (n <= 0)
+            return (int)n;
+        const size_t used = mbrtowc(character, &byte, 1, &state);
+        if (used == (size_t)-2)
+            continue;
+        if (used == (size_t)-1) {
+            memset(&state, 0, sizeof state);
+            continue;
+        }
+        return 1;
+    }
+}
+
+static bool find(void *library, const char *name, void *function, size_t size)
+{
+    void *found = dlsym(library, name);
+    memcpy(function, &found, size);
+    return found != NULL;
+}
+
+#define FIND(edit, name, field) find((edit)->library, name, &(edit)->field, sizeof(edit)->field)
+
+static bool load(editing *edit)
+{
+    edit->library = dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!edit->library)
+        edit->library = dlopen("libedit.so.0", RTLD_NOW | RTLD_LOCAL);
+    return edit->library && FIND(edit, "el_init", init) && FIND(edit, "el_set", set) &&
+           FIND(edit, "el_gets", gets) && FIND(edit, "el_end", end) &&
+           FIND(edit, "history_init", history_init) && FIND(edit, "history", history) &&
+           FIND(edit, "history_end", history_end);
+}
+
+static void open_editing(editing *edit)
+{
+    HistEvent event;
+    setlocale(LC_CTYPE, ""); /* libedit measures characters by it; numbers stay as they are */
+    if (!load(edit))
+        return;
+    edit->line = edit->init("mica", stdin, stdout, stderr);
+    edit->lines = edit->history_init();
+    if (!edit->line || !edit->lines)
+        return;
+    edit->history(edit->lines, &event, H_SETSIZE, HISTORY_LINES);
+    edit->history(edit->lines, &event, H_SETUNIQUE, 1);
+    edit->set(edit->line, EL_PROMPT, prompt_for_libedit);
+    edit->set(edit->line, EL_EDITOR, "emacs");
+    edit->set(edit->line, EL_SIGNAL, 0);
+    edit->set(edit->line, EL_HIST, edit->history, edit->lines);
+    edit->set(edit->line, EL_GETCFN, read_character);
+    edit->set(edit->line, EL_BIND, "^R", "em-inc-search-prev", NULL);
+}
+
+static void close_editing(editing *edit)
+{
+    if (edit->lines)
+        edit->history_end(edit->lines);
+    if (edit->line)
+        edit->end(edit->line);
+    if (edit->library)
+        dlclose(edit->library);
+}
+
+static line_result read_edited(editing *edit, const char *prompt, byte_buffer *line)
+{
+    HistEvent event;
+    int n = 0;
+    current_prompt = prompt;
+    const char *text = edit->gets(edit->line, &n);
+    if (interrupted()) {
+        fputc('\n', stdout);
+        return LINE_INTERRUPTED;
+    }
+    if (!text || n <= 0) {
+        fputc('\n', stdout);
+        return LINE_END;
+    }
+    const size_t length = text[n - 1] == '\n' ? (size_t)n - 1 : (size_t)n;
+    if (length)
+        edit->history(edit->lines, &event, H_ENTER, text);
+    buffer_add(line, text, length);
+    return line->failed ? LINE_FAILED : LINE_READ;
+}
+
+#else
+
+static void open_editing(editing *edit)
+{
+    (void)edit;
+}
+
+static void close_editing(editing *edit)
+{
+    (void)edit;
+}
+
+static line_result read_edited(editing *edit, const char *prompt, byte_buffer *line)
+{
+    (void)edit;
+    (void)prompt;
+    (void)line;
+    return LINE_FAILED;
+}
+
+#endif
+
+/* --- public ----------------------------------------------------------------------------------- */
+
+line_reader *line_reader_open(void)
+{
+    line_reader *reader = calloc(1, sizeof *reader);
+    if (!reader)
+        return NULL;
+    reader->terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    if (reader->terminal)
+        open_editing(&reader->edit);
+    return reader;
+}
+
+bool line_reader_is_terminal(const line_reader *reader)
+{
+    return reader->terminal;
+}
+
+line_result line_reader_next(line_reader *reader, const char *prompt, byte_buffer *line)
+{
+    buffer_clear(line);
+    if (reader->edit.line)
+        return read_edited(&reader->edit, prompt, line);
+    if (reader->terminal) {
+        fputs(prompt, stdout);
+        fflush(stdout);
+    }
+    errno = 0;
+    ssize_t n = getline(&reader->plain, &reader->plain_size, stdin);
+    if (interrupted())
+        return LINE_INTERRUPTED;
+    if (n < 0)
+        return errno ? LINE_FAILED : LINE_END;
+    while (n > 0 && (reader->plain[n - 1] == '\n' || reader->plain[n - 1] == '\r'))
+        n--;
+    buffer_add(line, reader->plain, (size_t)n);
+    return line->failed ? LINE_FAILED : LINE_READ;
+}
+
+void line_reader_close(line_reader *reader)
+{
+    if (!reader)
+        return;
+    close_editing(&reader->edit);
+    free(reader->plain);
+    free(reader);
+}

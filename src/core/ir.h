@@ -54,7 +54,10 @@ typedef struct mica__ir {
     int64_t n_nodes, nodes_capacity;
     mica_array **leaves; /* borrowed; placeholders and evaluated arrays, in order of first use */
     int64_t n_leaves, leaves_capacity;
-    int32_t *outputs; /* value id of each program output */
+    mica__node **sources; /* borrowed; the graph's nodes that were collected */
+    int64_t n_sources, sources_capacity;
+    int64_t n_recomputed; /* of them, that an earlier evaluation computed and did not keep */
+    int32_t *outputs;     /* value id of each program output */
     int n_outputs;
     int32_t n_phases;
     size_t scratch; /* bytes a worker needs at most */

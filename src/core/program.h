@@ -79,6 +79,7 @@ struct mica_program {
     uint8_t **run_inputs, **run_outputs; /* tables of the run (evaluate.c) */
     int64_t *run_leading;
     mica__buffer **run_buffers;
+    bool run_began; /* whether the last run got as far as its first step */
     mica_program_facts facts;
 };
 

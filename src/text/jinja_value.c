@@ -208,7 +208,8 @@ jinja_bytes *mica__jinja_bytes_new(jinja_heap *heap, size_t capacity)
     jinja_bytes *made = mica__jinja_take(heap, 1, sizeof *made);
     if (!made)
         return NULL;
-    *made = (jinja_bytes){.ascii = true};
+    static char nothing[1]; /* never written to: its capacity is 0 */
+    *made = (jinja_bytes){.bytes = nothing, .ascii = true};
     if (capacity) {
         made->bytes = mica__jinja_take(heap, capacity, 1);
         if (!made->bytes)

@@ -189,10 +189,10 @@ static int answer_turn(chat_run *run)
         exit_status = fail_with(made.status, NULL, "%s", made.message);
     if (!exit_status && fflush(stdout) != 0)
         exit_status = fail_with(MICA_E_IO, "standard output", "cannot be written");
-    if (made.reason == MICA_FINISH_CANCELLED && asked_to_end())
+    if (asked_to_end())
         exit_status = EXIT_INTERRUPTED;
-    else if (made.reason == MICA_FINISH_CANCELLED)
-        interrupt_clear();
+    else if (interrupted())
+        interrupt_clear(); /* also when the answer had just ended */
     answer_free(&made);
     return exit_status;
 }

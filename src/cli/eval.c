@@ -66,9 +66,11 @@ static int run_prompt(cli_session *session, const mica_request *request)
         const mica_status status = mica_engine_step(session->engine);
         if (status != MICA_OK)
             return fail_from(status, session->path);
-        while (mica_engine_next_event(session->engine, &event))
+        while (mica_engine_next_event(session->engine, &event)) {
             if (event.kind == MICA_EVENT_FINISHED && event.status != MICA_OK)
                 return fail_with(event.status, session->path, "%s", event.message);
+            cancelled |= event.reason == MICA_FINISH_CANCELLED;
+        }
     }
     return cancelled ? EXIT_INTERRUPTED : 0;
 }

@@ -134,7 +134,7 @@ static int steps(generation *run, const mica_sampling *sampling)
     }
     progress_end();
     run->ended = seconds_now();
-    return !exit_status && cancelled ? EXIT_INTERRUPTED : exit_status;
+    return !exit_status && interrupted() ? EXIT_INTERRUPTED : exit_status;
 }
 
 /* --- report ----------------------------------------------------------------------------------- */

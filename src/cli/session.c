@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/failure.h"
+#include "cli/interrupt.h"
 
 int session_start(cli_session *session, const model_settings *model,
                   const compute_settings *compute)
@@ -186,11 +187,15 @@ int session_open_engine(cli_session *session, const arguments *given,
     if (exit_status)
         return exit_status;
     const mica_status status = mica_engine_open(session->model, &options, &session->engine);
-    return status == MICA_OK ? 0 : fail_from(status, session->path);
+    if (status != MICA_OK)
+        return fail_from(status, session->path);
+    interrupt_watch(session->engine);
+    return 0;
 }
 
 void session_close(cli_session *session)
 {
+    interrupt_watch(NULL);
     mica_engine_free(session->engine);
     mica_tokenizer_free(session->tokenizer);
     mica_model_close(session->model);

@@ -65,7 +65,9 @@ mica_status mica_engine_open(mica_model *model, const mica_engine_options *optio
         face.release = release_stepper;
         status = mica__engine_new(&face, &joined, engine);
     }
-    if (status != MICA_OK)
+    if (status == MICA_OK)
+        mica__model_stepper_set_cancel(stepper, &(*engine)->interrupted);
+    else
         mica__model_stepper_free(stepper);
     mica__free(ids);
     return status;

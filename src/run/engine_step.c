@@ -161,7 +161,8 @@ static void fail_members(mica_engine *engine, mica_status status)
     message[sizeof message - 1] = '\0';
     for (int64_t i = 0; i < engine->n_members; i++) {
         mica__fail(status, "%s", message);
-        mica__engine_finish(engine, engine->members[i], reason, status, -1, NULL);
+        mica__engine_finish(engine, engine->members[i], reason,
+                            reason == MICA_FINISH_CANCELLED ? MICA_OK : status, -1, NULL);
     }
 }
 
@@ -180,6 +181,8 @@ void mica__engine_run_step(mica_engine *engine)
             take_results(engine, &step);
             return;
         }
+        if (status == MICA_E_CANCELLED)
+            atomic_store(&engine->interrupted, false); /* obeyed */
         if (status == MICA_E_MEMORY && mica__scheduler_relieve(&engine->scheduler, step.n_tokens))
             continue;
         fail_members(engine, status);

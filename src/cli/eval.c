@@ -313,7 +313,7 @@ static int perplexity(const arguments *given, cli_session *session)
         return fail_usage("perplexity takes --data");
     int exit_status = session_open_model(session, &settings->compute);
     if (!exit_status)
-        exit_status = session_open_tokenizer(session, true);
+        exit_status = session_open_tokenizer(session, true, false);
     const int64_t window = window_of(settings, session);
     engine.context = window;
     if (!exit_status)

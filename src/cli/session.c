@@ -83,13 +83,18 @@ static int add_own_end_tokens(cli_session *session)
     return exit_status;
 }
 
-int session_open_tokenizer(cli_session *session, bool required)
+int session_open_tokenizer(cli_session *session, bool required, bool notes)
 {
     char folder[MODEL_PATH_BYTES];
     const mica_status status =
         mica_tokenizer_open(tokenizer_place(session->path, folder), &session->tokenizer);
     if (status == MICA_E_NOT_FOUND && !required)
         return 0;
+    if (status != MICA_OK && status != MICA_E_MEMORY && !required) {
+        if (notes)
+            fprintf(stderr, "[ids instead of text: %s]\n", mica_last_error());
+        return 0;
+    }
     if (status != MICA_OK)
         return fail_from(status, session->path);
     return add_own_end_tokens(session);
@@ -191,6 +196,13 @@ int session_open_engine(cli_session *session, const arguments *given,
         return fail_from(status, session->path);
     interrupt_watch(session->engine);
     return 0;
+}
+
+int64_t session_computed(const cli_session *session)
+{
+    mica_engine_stats stats;
+    mica_engine_read_stats(session->engine, &stats);
+    return stats.computed_tokens;
 }
 
 void session_close(cli_session *session)

@@ -88,7 +88,7 @@ MICA_API mica_array *mica_moveaxis(mica_array *a, int source, int destination);
 MICA_API mica_array *mica_flatten(mica_array *a, int start_axis, int end_axis);
 MICA_API mica_array *mica_unflatten(mica_array *a, int axis, mica_shape shape);
 
-/* Axes of length 1, and new ones in front, repeated to this shape; nothing is copied. */
+/* Repeats a along new leading axes and axes of length 1 so that it has this shape. */
 MICA_API mica_array *mica_broadcast_to(mica_array *a, mica_shape shape);
 
 /* a[start:stop:step] on every axis, Python's rules for negative and far indices; n must be its

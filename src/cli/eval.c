@@ -361,9 +361,8 @@ static const option_group groups[] = {
 };
 
 static const command_example examples[] = {
-    {"Logits of given tokens, as the reference mode computes them",
-     "mica eval logits --model DIR --tokens ids.json --out logits.safetensors --activations f32 "
-     "--kv f32"},
+    {"Logits of given tokens in the reference mode",
+     "mica eval logits --model DIR --tokens ids.json -o out.safetensors --activations f32"},
     {"Perplexity of a text", "mica eval perplexity --model model.gguf --data text.txt"},
     {0}};
 

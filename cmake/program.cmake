@@ -16,8 +16,3 @@ if(cli_sources)
     target_link_libraries(mica PRIVATE ${CMAKE_DL_LIBS})
   endif()
 endif()
-
-# The built-in model lies in models/ beside the program of the build tree, in ../share/mica/models from the installed one.
-if(EXISTS ${CMAKE_SOURCE_DIR}/models)
-  file(CREATE_LINK ${CMAKE_SOURCE_DIR}/models ${CMAKE_BINARY_DIR}/models SYMBOLIC)
-endif()

@@ -197,7 +197,7 @@ static mica_status finish(jinja_run *run, mica_chat_text *text)
         status = run->heap.status; /* a comparison may have used up the last step */
     if (status != MICA_OK)
         return status;
-    text->text = mica__strndup(KIND, run->out->used ? run->out->bytes : "", run->out->used);
+    text->text = mica__strndup(KIND, run->out->bytes, run->out->used);
     text->length = (int64_t)run->out->used;
     status = text->text ? copy_plain(run->out, text) : MICA_E_MEMORY;
     if (status != MICA_OK)

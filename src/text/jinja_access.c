@@ -152,7 +152,7 @@ mica_status mica__jinja_iterate(jinja_run *run, const jinja_value *iterable, jin
     *n = 0;
     if (mica__jinja_has_list(iterable)) {
         jinja_list *list = iterable->list;
-        *items = list->items + list->at;
+        *items = list->items ? list->items + list->at : NULL;
         *n = list->n - list->at;
         if (iterable->type == JINJA_ITERATOR)
             list->at = list->n;

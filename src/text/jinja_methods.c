@@ -110,8 +110,8 @@ static mica_status list_pop(jinja_run *run, const jinja_value *self, const jinja
 static mica_status dict_get(jinja_run *run, const jinja_value *self, const jinja_value *args,
                             jinja_value *out)
 {
-    if (!mica__jinja_hashable(&args[0], 0))
-        MICA_FAIL(MICA_E_ARGUMENT, "unhashable type: '%s'", mica__jinja_type_name(&args[0]));
+    if (!mica__jinja_hashable(&run->heap, &args[0]))
+        return mica__jinja_unhashable(&run->heap, &args[0]);
     const jinja_entry *e = mica__jinja_dict_find(&run->heap, self->dict, &args[0]);
     MICA_TRY(run->heap.status);
     *out = e ? e->value : args[1].type != JINJA_ABSENT ? args[1] : mica__jinja_none();

@@ -294,8 +294,8 @@ mica_status mica__jinja_contains(jinja_run *run, const jinja_value *container,
         return MICA_OK;
     }
     if (container->type == JINJA_DICT) {
-        if (!mica__jinja_hashable(item, 0))
-            MICA_FAIL(MICA_E_ARGUMENT, "unhashable type: '%s'", mica__jinja_type_name(item));
+        if (!mica__jinja_hashable(&run->heap, item))
+            return mica__jinja_unhashable(&run->heap, item);
         *result = mica__jinja_dict_find(&run->heap, container->dict, item) != NULL;
         return run->heap.status;
     }

@@ -208,7 +208,8 @@ jinja_bytes *mica__jinja_bytes_new(jinja_heap *heap, size_t capacity)
     jinja_bytes *made = mica__jinja_take(heap, 1, sizeof *made);
     if (!made)
         return NULL;
-    *made = (jinja_bytes){.ascii = true};
+    static char nothing[1]; /* never written to: its capacity is 0 */
+    *made = (jinja_bytes){.bytes = nothing, .ascii = true};
     if (capacity) {
         made->bytes = mica__jinja_take(heap, capacity, 1);
         if (!made->bytes)
@@ -503,18 +504,30 @@ mica_status mica__jinja_list_concat(jinja_heap *heap, const jinja_list *a, const
 
 /* --- dicts --------------------------------------------------------------------------------- */
 
-bool mica__jinja_hashable(const jinja_value *v, int depth)
+static bool hashable_at(jinja_heap *heap, const jinja_value *v, int depth)
 {
     if (v->type == JINJA_LIST || v->type == JINJA_DICT || v->type == JINJA_VIEW)
         return false;
     if (v->type != JINJA_TUPLE)
         return true;
-    if (depth > JINJA_MAX_NESTING)
+    if (depth > JINJA_MAX_NESTING || mica__jinja_charge(heap, v->list->n) != MICA_OK)
         return false;
     for (int64_t i = 0; i < v->list->n; i++)
-        if (!mica__jinja_hashable(&v->list->items[i], depth + 1))
+        if (!hashable_at(heap, &v->list->items[i], depth + 1))
             return false;
     return true;
+}
+
+bool mica__jinja_hashable(jinja_heap *heap, const jinja_value *v)
+{
+    return hashable_at(heap, v, 0);
+}
+
+mica_status mica__jinja_unhashable(const jinja_heap *heap, const jinja_value *v)
+{
+    if (heap->status != MICA_OK)
+        return heap->status;
+    return mica__fail(MICA_E_ARGUMENT, "unhashable type: '%s'", mica__jinja_type_name(v));
 }
 
 static uint64_t rotate(uint64_t x, int bits)
@@ -615,7 +628,7 @@ static jinja_entry *find_hashed(jinja_heap *heap, const jinja_dict *dict, const 
 
 jinja_entry *mica__jinja_dict_find(jinja_heap *heap, const jinja_dict *dict, const jinja_value *key)
 {
-    if (!dict->n || !mica__jinja_hashable(key, 0))
+    if (!dict->n || !mica__jinja_hashable(heap, key))
         return NULL;
     return find_hashed(heap, dict, key, hash_value(heap, key, 0));
 }
@@ -670,8 +683,8 @@ static mica_status dict_grow(jinja_heap *heap, jinja_dict *dict)
 mica_status mica__jinja_dict_set(jinja_heap *heap, jinja_dict *dict, const jinja_value *key,
                                  const jinja_value *value)
 {
-    if (!mica__jinja_hashable(key, 0))
-        MICA_FAIL(MICA_E_ARGUMENT, "unhashable type: '%s'", mica__jinja_type_name(key));
+    if (!mica__jinja_hashable(heap, key))
+        return mica__jinja_unhashable(heap, key);
     const uint64_t hash = hash_value(heap, key, 0);
     jinja_entry *found = find_hashed(heap, dict, key, hash);
     if (found) {

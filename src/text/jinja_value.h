@@ -270,7 +270,10 @@ jinja_entry *mica__jinja_dict_find(jinja_heap *heap, const jinja_dict *dict,
 jinja_entry *mica__jinja_dict_find_bytes(jinja_heap *heap, const jinja_dict *dict,
                                          const char *bytes, size_t n);
 void mica__jinja_dict_remove(jinja_dict *dict, jinja_entry *entry);
-bool mica__jinja_hashable(const jinja_value *v, int depth);
+bool mica__jinja_hashable(jinja_heap *heap, const jinja_value *v);
+
+/* The failure for a value that cannot be a key, or that of the heap. */
+mica_status mica__jinja_unhashable(const jinja_heap *heap, const jinja_value *v);
 
 /* --- meaning ------------------------------------------------------------------------------- */
 

@@ -147,6 +147,64 @@ static void check_renders(const char *folder, const char *name, const char *sour
     free(variables);
 }
 
+/* A conversation whose text is one character that no template has, so that plain spans can be told
+ * from the template's own words. */
+#define MARK "\xd0\x96"
+static const char marked_context[] =
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"" MARK MARK
+    "\"}, {\"role\": \"assistant\", \"content\": \"" MARK
+    "\"}, {\"role\": \"user\", \"content\": \"" MARK MARK MARK
+    "\"}], \"add_generation_prompt\": true, \"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
+
+/* Whether a plain span is nothing but the conversation's characters and names of roles. */
+static bool from_conversation(const char *text, int64_t n)
+{
+    static const char *const pieces[] = {MARK,        "user", "assistant", "User",
+                                         "Assistant", "USER", "ASSISTANT"};
+    while (n > 0) {
+        size_t found = 0;
+        for (size_t i = 0; i < sizeof pieces / sizeof *pieces && !found; i++) {
+            const size_t length = strlen(pieces[i]);
+            if (n >= (int64_t)length && memcmp(text, pieces[i], length) == 0)
+                found = length;
+        }
+        if (!found)
+            return false;
+        text += found;
+        n -= (int64_t)found;
+    }
+    return true;
+}
+
+/* Every character of the conversation is plain, and nothing else is. */
+static void check_plain(const char *name, const char *source, size_t n)
+{
+    mica_chat_template *compiled = NULL;
+    mica_chat_text text = {0};
+    int64_t in_text = 0, in_spans = 0;
+    bool sound = true;
+    mica_status status = mica_chat_template_new(source, n, NULL, &compiled);
+    if (status == MICA_OK)
+        status = mica__chat_template_render_context(compiled, marked_context,
+                                                    sizeof marked_context - 1, NOW, &text);
+    for (int64_t i = 0; i + 1 < text.length; i++)
+        in_text += memcmp(text.text + i, MARK, 2) == 0;
+    for (int64_t i = 0; i < text.n_plain; i++) {
+        const mica_text_span span = text.plain[i];
+        sound = sound && from_conversation(text.text + span.from, span.to - span.from);
+        for (int64_t k = span.from; k + 1 < span.to; k++)
+            in_spans += memcmp(text.text + k, MARK, 2) == 0;
+    }
+    if (status != MICA_OK)
+        fail(name, "marked", mica_last_error());
+    else if (!sound || in_text != in_spans || !in_text)
+        fail(name, "marked", "plain spans that are not the conversation's text");
+    else
+        passed++;
+    mica_chat_text_free(&text);
+    mica_chat_template_free(compiled);
+}
+
 /* Every file of llama.cpp/ renders the simple context. */
 static void check_folder(const char *folder)
 {
@@ -163,6 +221,7 @@ static void check_folder(const char *folder)
             continue;
         char *source = load(folder, "llama.cpp", entry->d_name, &n);
         check_renders(folder, entry->d_name, source, n);
+        check_plain(entry->d_name, source, n);
         free(source);
     }
     closedir(listing);

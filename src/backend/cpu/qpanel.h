@@ -54,7 +54,4 @@ typedef struct mica__qlanes {
     mica__stream scales, biases; /* MLX formats */
 } mica__qlanes;
 
-/* With up to this many activation rows panels are multiplied one by one. */
-#define MICA__PANEL_FEW_ACTS 4
-
 #endif

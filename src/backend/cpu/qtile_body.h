@@ -402,10 +402,16 @@ static void prepare_act(const mica__qweight *w, const plan *p, const uint8_t *ro
 #define COPY_CODES  (MICA__PANEL_VALUES * 34 / 32)
 #define COPY_SCALES (MICA__PANEL_GROUPS * 4)
 
+/* With up to so many activation rows panels are multiplied one by one. */
+#define FEW_ACTS 4
+#define ACTS     (MAX_ACTS > FEW_ACTS ? MAX_ACTS : FEW_ACTS)
+
+static const int tile_acts[4] = {1, 2, 4, 6};
+
 typedef struct strip_scratch {
     mica__qpanel panel[MICA__STRIP_ROWS / 16];
-    mica__qact act[MAX_ACTS];
-    int8_t moved[MAX_ACTS][MICA__PANEL_VALUES]; /* activation codes in another order */
+    mica__qact act[ACTS];
+    int8_t moved[ACTS][MICA__PANEL_VALUES]; /* activation codes in another order */
     /* A stretch of fewer than 16 rows, for matrices that have no more. */
     uint8_t codes[16][COPY_CODES];
     uint8_t scales[16][COPY_SCALES];
@@ -456,33 +462,69 @@ static mica__qlanes lanes_of(const mica__qweight *w, const mica__panel_rows *row
     return lanes;
 }
 
-/* `panels` unpacked panels, whose accumulators begin at acc, times all activation rows. */
-static void multiply_stretch(const mica__strip *strip, const plan *p, int panels, float *acc,
-                             int64_t k0, int64_t n, strip_scratch *scratch)
+/* A tile's prepared activation rows times unpacked panels whose accumulators begin at acc; returns
+ * how many rows that were. */
+static int multiply_acts(const mica__strip *strip, const plan *p, int panels, float *acc, int size,
+                         const mica__qact *act, int64_t n, const strip_scratch *scratch)
 {
-    static const int sizes[4] = {1, 2, 4, 6};
-    const mica__qweight *w = strip->weight;
-    const int64_t stride = 16 * strip->n_panels;
-    for (int a = 0; a < strip->n_acts;) {
-        int size = 3;
-        while (sizes[size] > strip->n_acts - a || sizes[size] > MAX_ACTS)
-            size--;
-        for (int i = 0; i < sizes[size]; i++)
-            prepare_act(w, p, strip->acts[a + i], k0, n, scratch->moved[i], &scratch->act[i]);
-        tile t = {.act = scratch->act, .n = n, .shift = p->shift, .stride = stride};
-        for (int panel = 0; panel < panels;) {
-            const int two = WIDE_COLUMNS && panel + 1 < panels;
-            t.panel = &scratch->panel[panel];
-            t.acc = acc + a * stride + panel * 16;
-            tiles[p->kind][two][size](&t);
-            panel += 1 + two;
-        }
-        a += sizes[size];
+    tile t = {.act = act, .n = n, .shift = p->shift, .stride = 16 * strip->n_panels};
+    for (int panel = 0; panel < panels;) {
+        const int two = WIDE_COLUMNS && panel + 1 < panels;
+        t.panel = &scratch->panel[panel];
+        t.acc = acc + panel * 16;
+        tiles[p->kind][two][size](&t);
+        panel += 1 + two;
+    }
+    return tile_acts[size];
+}
+
+/* The largest tile for `left` activation rows, as an index into tile_acts. */
+static int tile_size(int left)
+{
+    int size = 3;
+    while (tile_acts[size] > left || tile_acts[size] > MAX_ACTS)
+        size--;
+    return size;
+}
+
+static void unpack_rows(const mica__strip *strip, int panel, int64_t k0, int64_t n,
+                        strip_scratch *scratch, mica__qpanel *to)
+{
+    const mica__qlanes lanes = lanes_of(strip->weight, &strip->panels[panel], k0, n, scratch);
+    unpack_panel(strip->weight, &lanes, n, to);
+}
+
+/* Few activation rows are prepared once, and panels unpacked one by one into the first cache. */
+static void few_acts(const mica__strip *strip, const plan *p, int64_t k0, int64_t n,
+                     strip_scratch *scratch)
+{
+    for (int a = 0; a < strip->n_acts; a++)
+        prepare_act(strip->weight, p, strip->acts[a], k0, n, scratch->moved[a], &scratch->act[a]);
+    for (int panel = 0; panel < strip->n_panels; panel++) {
+        unpack_rows(strip, panel, k0, n, scratch, &scratch->panel[0]);
+        float *acc = strip->acc + 16 * panel;
+        for (int a = 0; a < strip->n_acts;)
+            a += multiply_acts(strip, p, 1, acc + a * 16 * strip->n_panels,
+                               tile_size(strip->n_acts - a), &scratch->act[a], n, scratch);
     }
 }
 
-/* Panels are taken together where there are many activation rows, to read those less often; one by
- * one where there are few, to stay in the first cache. */
+/* For many, all panels are unpacked first, so that each row is prepared once. */
+static void many_acts(const mica__strip *strip, const plan *p, int64_t k0, int64_t n,
+                      strip_scratch *scratch)
+{
+    for (int panel = 0; panel < strip->n_panels; panel++)
+        unpack_rows(strip, panel, k0, n, scratch, &scratch->panel[panel]);
+    for (int a = 0; a < strip->n_acts;) {
+        const int size = tile_size(strip->n_acts - a);
+        for (int i = 0; i < tile_acts[size]; i++)
+            prepare_act(strip->weight, p, strip->acts[a + i], k0, n, scratch->moved[i],
+                        &scratch->act[i]);
+        a += multiply_acts(strip, p, strip->n_panels, strip->acc + a * 16 * strip->n_panels, size,
+                           scratch->act, n, scratch);
+    }
+}
+
 static void strip_i8(const mica__strip *strip)
 {
     const mica__qweight *w = strip->weight;
@@ -492,14 +534,11 @@ static void strip_i8(const mica__strip *strip)
     if (strip->panels[0].to < 16)
         memset(scratch->codes, 0,
                sizeof scratch->codes + sizeof scratch->scales + sizeof scratch->biases);
-    const int together = strip->n_acts <= MICA__PANEL_FEW_ACTS ? 1 : strip->n_panels;
-    for (int first = 0; first < strip->n_panels; first += together)
-        for (int64_t k0 = 0; k0 < w->k; k0 += MICA__PANEL_VALUES) {
-            const int64_t n = w->k - k0 < MICA__PANEL_VALUES ? w->k - k0 : MICA__PANEL_VALUES;
-            for (int i = 0; i < together; i++) {
-                const mica__qlanes lanes = lanes_of(w, &strip->panels[first + i], k0, n, scratch);
-                unpack_panel(w, &lanes, n, &scratch->panel[i]);
-            }
-            multiply_stretch(strip, &p, together, strip->acc + 16 * first, k0, n, scratch);
-        }
+    for (int64_t k0 = 0; k0 < w->k; k0 += MICA__PANEL_VALUES) {
+        const int64_t n = w->k - k0 < MICA__PANEL_VALUES ? w->k - k0 : MICA__PANEL_VALUES;
+        if (strip->n_acts <= FEW_ACTS)
+            few_acts(strip, &p, k0, n, scratch);
+        else
+            many_acts(strip, &p, k0, n, scratch);
+    }
 }

@@ -15,7 +15,7 @@
 #include "base/half.h"
 
 #define VL             8
-#define TILE_ROWS      2
+#define TILE_ROWS      4
 #define TILE_ACTS      3
 #define FEW_ROWS       4
 #define COLUMN_VECTORS 2

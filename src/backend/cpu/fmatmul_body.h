@@ -44,34 +44,64 @@ INLINE vf load_as(mica__block_format format, const uint8_t *row, int64_t i)
     return vf_loadu((const float *)(const void *)(row + 4 * i));
 }
 
-/* Adds one block of at most 1024 values to the accumulators. */
-INLINE void dot_block(const dot_tile *t, const int rows, const int acts, mica__block_format format)
+/* Products of vector v of each 16 values, over all of them. */
+INLINE void dot_part(const dot_tile *t, const int rows, const int acts, mica__block_format format,
+                     const int v, vf part[8][6][NV])
 {
-    vf sum[8][6][NV];
+    vf sum[8][6];
     for (int r = 0; r < rows; r++)
         for (int a = 0; a < acts; a++)
-            for (int v = 0; v < NV; v++)
-                sum[r][a][v] = vf_zero();
+            sum[r][a] = vf_zero();
+    for (int64_t i = v * VL; i < t->n; i += 16) {
+        vf x[6];
+        for (int a = 0; a < acts; a++)
+            x[a] = vf_loadu(t->x[a] + i);
+        for (int r = 0; r < rows; r++) {
+            const vf w = load_as(format, t->w[r], i);
+            for (int a = 0; a < acts; a++)
+                sum[r][a] = vf_fma(w, x[a], sum[r][a]);
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int a = 0; a < acts; a++)
+            part[r][a][v] = sum[r][a];
+}
+
+/* The same for one activation row, all vectors in one pass: the weights come from memory. */
+INLINE void dot_single(const dot_tile *t, const int rows, mica__block_format format,
+                       vf part[8][6][NV])
+{
+    vf sum[8][NV];
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < NV; v++)
+            sum[r][v] = vf_zero();
     for (int64_t i = 0; i < t->n; i += 16)
         for (int v = 0; v < NV; v++) {
-            vf x[6];
-            for (int a = 0; a < acts; a++)
-                x[a] = vf_loadu(t->x[a] + i + v * VL);
-            for (int r = 0; r < rows; r++) {
-                const vf w = load_as(format, t->w[r], i + v * VL);
-                for (int a = 0; a < acts; a++)
-                    sum[r][a][v] = vf_fma(w, x[a], sum[r][a][v]);
-            }
-        }
-    if (t->w_tail)
-        for (int v = 0; v < NV; v++)
+            const vf x = vf_loadu(t->x[0] + i + v * VL);
             for (int r = 0; r < rows; r++)
-                for (int a = 0; a < acts; a++)
-                    sum[r][a][v] = vf_fma(vf_loadu(t->w_tail[r] + v * VL),
-                                          vf_loadu(t->x_tail[a] + v * VL), sum[r][a][v]);
+                sum[r][v] = vf_fma(load_as(format, t->w[r], i + v * VL), x, sum[r][v]);
+        }
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < NV; v++)
+            part[r][0][v] = sum[r][v];
+}
+
+/* Adds one block of at most 1024 values to the accumulators. Lanes are independent: they may be
+ * passed over one vector after the other, which leaves registers for a larger tile. */
+INLINE void dot_block(const dot_tile *t, const int rows, const int acts, mica__block_format format)
+{
+    vf part[8][6][NV];
+    if (acts == 1)
+        dot_single(t, rows, format, part);
+    else
+        for (int v = 0; v < NV; v++)
+            dot_part(t, rows, acts, format, v, part);
     for (int a = 0; a < acts; a++)
         for (int r = 0; r < rows; r++) {
-            const float total = lanes_sum(sum[r][a]);
+            for (int v = 0; t->w_tail && v < NV; v++)
+                part[r][a][v] = vf_fma(vf_loadu(t->w_tail[r] + v * VL),
+                                       vf_loadu(t->x_tail[a] + v * VL), part[r][a][v]);
+            const float total = lanes_sum(part[r][a]);
             if (r < t->rows)
                 t->acc[a * t->stride + r] += total;
         }

@@ -15,8 +15,8 @@
 #include "base/half.h"
 
 #define VL             4
-#define TILE_ROWS      2
-#define TILE_ACTS      3
+#define TILE_ROWS      4
+#define TILE_ACTS      6
 #define FEW_ROWS       4
 #define COLUMN_VECTORS 4
 #define COLUMN_ACTS    4

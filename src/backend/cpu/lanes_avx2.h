@@ -28,12 +28,24 @@ static inline __attribute__((always_inline)) void lanes_16_bytes(mica__stream ro
     }
 }
 
+/* Four dwords, inserted in registers: a vector filled through memory would wait for its stores. */
+static inline __attribute__((always_inline)) __m128i four_u32(const uint8_t *p, int64_t step)
+{
+    return _mm_set_epi32((int)mica__load_u32(p + 3 * step), (int)mica__load_u32(p + 2 * step),
+                         (int)mica__load_u32(p + step), (int)mica__load_u32(p));
+}
+
 static inline __attribute__((always_inline)) mica__v64 lanes_u32(mica__stream row, int64_t at)
 {
-    mica__v64 v;
-    for (int i = 0; i < 16; i++)
-        v[i] = mica__load_u32(row.base + i * row.step + at);
-    return v;
+    union {
+        mica__v64 v;
+        __m256i half[2];
+    } out;
+    for (int i = 0; i < 2; i++) {
+        const uint8_t *p = row.base + 8 * i * row.step + at;
+        out.half[i] = _mm256_set_m128i(four_u32(p + 4 * row.step, row.step), four_u32(p, row.step));
+    }
+    return out.v;
 }
 
 static inline __attribute__((always_inline)) mica__v64 lanes_u16(mica__stream row, int64_t at)

@@ -2,7 +2,7 @@
  * by the AVX2 and AVX-VNNI files, which add the dot products. SPDX-License-Identifier: MIT
  */
 
-/* Rows i, i + 4 of one half of the panel as the two quarters of a vector. */
+/* Rows i and i + 4 as the halves of a vector. */
 static inline __attribute__((always_inline)) __m256i two_rows(mica__stream row, int i, int64_t at)
 {
     const uint8_t *p = row.base + i * row.step + at;
@@ -11,98 +11,55 @@ static inline __attribute__((always_inline)) __m256i two_rows(mica__stream row, 
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 
+/* A transpose of 4 x 4 dwords inside each half. */
 static inline __attribute__((always_inline)) void lanes_16_bytes(mica__stream row, int64_t at,
-                                                                 mica__v64 *out)
+                                                                 lanes *out)
 {
-    for (int half = 0; half < 2; half++) {
-        const mica__stream r = {row.base + 8 * half * row.step, row.step};
-        const __m256i a = two_rows(r, 0, at), b = two_rows(r, 1, at);
-        const __m256i c = two_rows(r, 2, at), d = two_rows(r, 3, at);
-        const __m256i ab_low = _mm256_unpacklo_epi32(a, b), ab_high = _mm256_unpackhi_epi32(a, b);
-        const __m256i cd_low = _mm256_unpacklo_epi32(c, d), cd_high = _mm256_unpackhi_epi32(c, d);
-        __m256i *to = (__m256i *)out + half;
-        _mm256_store_si256(to, _mm256_unpacklo_epi64(ab_low, cd_low));
-        _mm256_store_si256(to + 2, _mm256_unpackhi_epi64(ab_low, cd_low));
-        _mm256_store_si256(to + 4, _mm256_unpacklo_epi64(ab_high, cd_high));
-        _mm256_store_si256(to + 6, _mm256_unpackhi_epi64(ab_high, cd_high));
-    }
+    const __m256i a = two_rows(row, 0, at), b = two_rows(row, 1, at);
+    const __m256i c = two_rows(row, 2, at), d = two_rows(row, 3, at);
+    const __m256i ab_low = _mm256_unpacklo_epi32(a, b), ab_high = _mm256_unpackhi_epi32(a, b);
+    const __m256i cd_low = _mm256_unpacklo_epi32(c, d), cd_high = _mm256_unpackhi_epi32(c, d);
+    out[0] = (lanes)_mm256_unpacklo_epi64(ab_low, cd_low);
+    out[1] = (lanes)_mm256_unpackhi_epi64(ab_low, cd_low);
+    out[2] = (lanes)_mm256_unpacklo_epi64(ab_high, cd_high);
+    out[3] = (lanes)_mm256_unpackhi_epi64(ab_high, cd_high);
 }
 
-/* Four dwords, inserted in registers: a vector filled through memory would wait for its stores. */
+/* Inserted in registers: a vector filled through memory would wait for its stores. */
 static inline __attribute__((always_inline)) __m128i four_u32(const uint8_t *p, int64_t step)
 {
     return _mm_set_epi32((int)mica__load_u32(p + 3 * step), (int)mica__load_u32(p + 2 * step),
                          (int)mica__load_u32(p + step), (int)mica__load_u32(p));
 }
 
-static inline __attribute__((always_inline)) mica__v64 lanes_u32(mica__stream row, int64_t at)
+static inline __attribute__((always_inline)) lanes lanes_u32(mica__stream row, int64_t at)
 {
-    union {
-        mica__v64 v;
-        __m256i half[2];
-    } out;
-    for (int i = 0; i < 2; i++) {
-        const uint8_t *p = row.base + 8 * i * row.step + at;
-        out.half[i] = _mm256_set_m128i(four_u32(p + 4 * row.step, row.step), four_u32(p, row.step));
-    }
-    return out.v;
+    const uint8_t *p = row.base + at;
+    return (lanes)_mm256_set_m128i(four_u32(p + 4 * row.step, row.step), four_u32(p, row.step));
 }
 
-static inline __attribute__((always_inline)) mica__v64 lanes_u16(mica__stream row, int64_t at)
+static inline __attribute__((always_inline)) lanes_f lanes_half(lanes v)
 {
-    mica__v64 v;
-    for (int i = 0; i < 16; i++)
-        v[i] = mica__load_u16(row.base + i * row.step + at);
-    return v;
+    const __m256i packed = _mm256_packus_epi32((__m256i)v, (__m256i)v);
+    const __m256i halves = _mm256_permute4x64_epi64(packed, 0x08); /* quarters 0 and 2 */
+    return (lanes_f)_mm256_cvtph_ps(_mm256_castsi256_si128(halves));
 }
 
-static inline __attribute__((always_inline)) mica__v64f lanes_half(mica__v64 v)
-{
-    union {
-        mica__v64 v;
-        __m256i half[2];
-    } in = {.v = v};
-    union {
-        mica__v64f v;
-        __m256 half[2];
-    } out;
-    for (int i = 0; i < 2; i++) {
-        const __m256i packed = _mm256_packus_epi32(in.half[i], in.half[i]);
-        const __m128i halves =
-            _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)); /* quarters 0 and 2 */
-        out.half[i] = _mm256_cvtph_ps(halves);
-    }
-    return out.v;
-}
-
-static inline __attribute__((always_inline)) mica__v64 lookup(mica__v64 v, const uint8_t *table)
+static inline __attribute__((always_inline)) lanes lookup(lanes v, const uint8_t *table)
 {
     const __m256i t = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table));
-    union {
-        mica__v64 v;
-        __m256i half[2];
-    } x = {.v = v};
-    x.half[0] = _mm256_shuffle_epi8(t, x.half[0]);
-    x.half[1] = _mm256_shuffle_epi8(t, x.half[1]);
-    return x.v;
+    return (lanes)_mm256_shuffle_epi8(t, (__m256i)v);
 }
 
-static inline __attribute__((always_inline)) mica__v64 fifth_bits(mica__v64 v, int j)
+static inline __attribute__((always_inline)) lanes fifth_bits(lanes v, int j)
 {
     /* Byte j / 2 of each dword to its four bytes, then one bit of each. */
     const __m256i place = _mm256_add_epi8(
         _mm256_broadcastsi128_si256(_mm_set_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0)),
         _mm256_set1_epi8((char)(j / 2)));
     const __m256i bit = _mm256_set1_epi32(j % 2 ? (int)0x80402010u : 0x08040201);
-    union {
-        mica__v64 v;
-        __m256i half[2];
-    } x = {.v = v};
-    for (int i = 0; i < 2; i++) {
-        const __m256i bits = _mm256_and_si256(_mm256_shuffle_epi8(x.half[i], place), bit);
-        x.half[i] = _mm256_and_si256(_mm256_cmpeq_epi8(bits, bit), _mm256_set1_epi8(16));
-    }
-    return x.v;
+    const __m256i bits = _mm256_and_si256(_mm256_shuffle_epi8((__m256i)v, place), bit);
+    return (lanes)_mm256_and_si256(_mm256_cmpeq_epi8(bits, bit), _mm256_set1_epi8(16));
 }
 
 static inline __attribute__((always_inline)) void even_odd(const int8_t *in, int64_t n, int8_t *out)
@@ -116,7 +73,6 @@ static inline __attribute__((always_inline)) void even_odd(const int8_t *in, int
                                 order));
 }
 
-#define VL           8
 #define MAX_ACTS     2
 #define WIDE_COLUMNS 0
 typedef __m256i vi;

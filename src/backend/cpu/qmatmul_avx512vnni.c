@@ -8,11 +8,12 @@
 #include <immintrin.h>
 #include <string.h>
 
+#define VL        16
+#define WIDE_FLIP 0u
+
 #include "backend/cpu/act8.h"
 #include "backend/cpu/qpanel.h"
 #include "base/bytes.h"
-
-#define WIDE_FLIP 0u
 
 /* Rows i, i + 4, i + 8, i + 12 as the quarters of a vector. */
 static inline __attribute__((always_inline)) __m512i four_rows(mica__stream row, int i, int64_t at)
@@ -26,48 +27,40 @@ static inline __attribute__((always_inline)) __m512i four_rows(mica__stream row,
 
 /* A transpose of 4 x 4 dwords inside each quarter, whose rows are 4q .. 4q + 3. */
 static inline __attribute__((always_inline)) void lanes_16_bytes(mica__stream row, int64_t at,
-                                                                 mica__v64 *out)
+                                                                 lanes *out)
 {
     const __m512i a = four_rows(row, 0, at), b = four_rows(row, 1, at);
     const __m512i c = four_rows(row, 2, at), d = four_rows(row, 3, at);
     const __m512i ab_low = _mm512_unpacklo_epi32(a, b), ab_high = _mm512_unpackhi_epi32(a, b);
     const __m512i cd_low = _mm512_unpacklo_epi32(c, d), cd_high = _mm512_unpackhi_epi32(c, d);
-    out[0] = (mica__v64)_mm512_unpacklo_epi64(ab_low, cd_low);
-    out[1] = (mica__v64)_mm512_unpackhi_epi64(ab_low, cd_low);
-    out[2] = (mica__v64)_mm512_unpacklo_epi64(ab_high, cd_high);
-    out[3] = (mica__v64)_mm512_unpackhi_epi64(ab_high, cd_high);
+    out[0] = (lanes)_mm512_unpacklo_epi64(ab_low, cd_low);
+    out[1] = (lanes)_mm512_unpackhi_epi64(ab_low, cd_low);
+    out[2] = (lanes)_mm512_unpacklo_epi64(ab_high, cd_high);
+    out[3] = (lanes)_mm512_unpackhi_epi64(ab_high, cd_high);
 }
 
-static inline __attribute__((always_inline)) mica__v64 lanes_u32(mica__stream row, int64_t at)
+static inline __attribute__((always_inline)) lanes lanes_u32(mica__stream row, int64_t at)
 {
     const __m512i step = _mm512_set1_epi64(row.step);
     const __m512i low = _mm512_mullo_epi64(step, _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
     const __m512i high = _mm512_add_epi64(low, _mm512_slli_epi64(step, 3));
     const __m256i a = _mm512_i64gather_epi32(low, row.base + at, 1);
     const __m256i b = _mm512_i64gather_epi32(high, row.base + at, 1);
-    return (mica__v64)_mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+    return (lanes)_mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
 }
 
-static inline __attribute__((always_inline)) mica__v64 lanes_u16(mica__stream row, int64_t at)
+static inline __attribute__((always_inline)) lanes_f lanes_half(lanes v)
 {
-    uint16_t v[16] __attribute__((aligned(32)));
-    for (int i = 0; i < 16; i++)
-        v[i] = mica__load_u16(row.base + i * row.step + at);
-    return (mica__v64)_mm512_cvtepu16_epi32(_mm256_load_si256((const __m256i *)v));
+    return (lanes_f)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)v));
 }
 
-static inline __attribute__((always_inline)) mica__v64f lanes_half(mica__v64 v)
-{
-    return (mica__v64f)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)v));
-}
-
-static inline __attribute__((always_inline)) mica__v64 lookup(mica__v64 v, const uint8_t *table)
+static inline __attribute__((always_inline)) lanes lookup(lanes v, const uint8_t *table)
 {
     const __m512i t = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table));
-    return (mica__v64)_mm512_shuffle_epi8(t, (__m512i)v);
+    return (lanes)_mm512_shuffle_epi8(t, (__m512i)v);
 }
 
-static inline __attribute__((always_inline)) mica__v64 fifth_bits(mica__v64 v, int j)
+static inline __attribute__((always_inline)) lanes fifth_bits(lanes v, int j)
 {
     /* Byte j / 2 of each dword to its four bytes, then one bit of each. */
     const __m512i place = _mm512_add_epi8(
@@ -75,7 +68,7 @@ static inline __attribute__((always_inline)) mica__v64 fifth_bits(mica__v64 v, i
         _mm512_set1_epi8((char)(j / 2)));
     const __m512i bit = _mm512_set1_epi32(j % 2 ? (int)0x80402010u : 0x08040201);
     const __mmask64 set = _mm512_test_epi8_mask(_mm512_shuffle_epi8((__m512i)v, place), bit);
-    return (mica__v64)_mm512_maskz_mov_epi8(set, _mm512_set1_epi8(16));
+    return (lanes)_mm512_maskz_mov_epi8(set, _mm512_set1_epi8(16));
 }
 
 static inline __attribute__((always_inline)) void even_odd(const int8_t *in, int64_t n, int8_t *out)
@@ -86,7 +79,6 @@ static inline __attribute__((always_inline)) void even_odd(const int8_t *in, int
         _mm512_storeu_si512(out + i, _mm512_shuffle_epi8(_mm512_loadu_si512(in + i), order));
 }
 
-#define VL           16
 #define MAX_ACTS     6
 #define WIDE_COLUMNS 1
 typedef __m512i vi;

@@ -8,11 +8,12 @@
 #include <immintrin.h>
 #include <string.h>
 
+#define VL        8
+#define WIDE_FLIP 0u
+
 #include "backend/cpu/act8.h"
 #include "backend/cpu/qpanel.h"
 #include "base/bytes.h"
-
-#define WIDE_FLIP 0u
 
 #include "backend/cpu/lanes_avx2.h"
 

@@ -10,75 +10,52 @@
 #include <arm_neon.h>
 #include <string.h>
 
+#define VL        4
+#define WIDE_FLIP 0x80808080u
+
 #include "backend/cpu/act8.h"
 #include "backend/cpu/qpanel.h"
 #include "base/bytes.h"
 
-#define WIDE_FLIP 0x80808080u
-
 static inline __attribute__((always_inline)) void lanes_16_bytes(mica__stream row, int64_t at,
-                                                                 mica__v64 *out)
+                                                                 lanes *out)
 {
-    for (int i = 0; i < 4; i++) {
-        const uint8_t *p = row.base + 4 * i * row.step + at;
-        const uint32x4_t a = vreinterpretq_u32_u8(vld1q_u8(p));
-        const uint32x4_t b = vreinterpretq_u32_u8(vld1q_u8(p + 1 * row.step));
-        const uint32x4_t c = vreinterpretq_u32_u8(vld1q_u8(p + 2 * row.step));
-        const uint32x4_t d = vreinterpretq_u32_u8(vld1q_u8(p + 3 * row.step));
-        const uint64x2_t ab_even = vreinterpretq_u64_u32(vtrn1q_u32(a, b));
-        const uint64x2_t ab_odd = vreinterpretq_u64_u32(vtrn2q_u32(a, b));
-        const uint64x2_t cd_even = vreinterpretq_u64_u32(vtrn1q_u32(c, d));
-        const uint64x2_t cd_odd = vreinterpretq_u64_u32(vtrn2q_u32(c, d));
-        uint32_t *to = (uint32_t *)out + 4 * i;
-        vst1q_u32(to, vreinterpretq_u32_u64(vtrn1q_u64(ab_even, cd_even)));
-        vst1q_u32(to + 16, vreinterpretq_u32_u64(vtrn1q_u64(ab_odd, cd_odd)));
-        vst1q_u32(to + 32, vreinterpretq_u32_u64(vtrn2q_u64(ab_even, cd_even)));
-        vst1q_u32(to + 48, vreinterpretq_u32_u64(vtrn2q_u64(ab_odd, cd_odd)));
-    }
+    const uint8_t *p = row.base + at;
+    const uint32x4_t a = vreinterpretq_u32_u8(vld1q_u8(p));
+    const uint32x4_t b = vreinterpretq_u32_u8(vld1q_u8(p + row.step));
+    const uint32x4_t c = vreinterpretq_u32_u8(vld1q_u8(p + 2 * row.step));
+    const uint32x4_t d = vreinterpretq_u32_u8(vld1q_u8(p + 3 * row.step));
+    const uint64x2_t ab_even = vreinterpretq_u64_u32(vtrn1q_u32(a, b));
+    const uint64x2_t ab_odd = vreinterpretq_u64_u32(vtrn2q_u32(a, b));
+    const uint64x2_t cd_even = vreinterpretq_u64_u32(vtrn1q_u32(c, d));
+    const uint64x2_t cd_odd = vreinterpretq_u64_u32(vtrn2q_u32(c, d));
+    out[0] = (lanes)vtrn1q_u64(ab_even, cd_even);
+    out[1] = (lanes)vtrn1q_u64(ab_odd, cd_odd);
+    out[2] = (lanes)vtrn2q_u64(ab_even, cd_even);
+    out[3] = (lanes)vtrn2q_u64(ab_odd, cd_odd);
 }
 
-static inline __attribute__((always_inline)) mica__v64 lanes_u32(mica__stream row, int64_t at)
+static inline __attribute__((always_inline)) lanes lanes_u32(mica__stream row, int64_t at)
 {
-    mica__v64 v;
-    for (int i = 0; i < 16; i++)
-        v[i] = mica__load_u32(row.base + i * row.step + at);
-    return v;
+    const uint8_t *p = row.base + at;
+    return (lanes){mica__load_u32(p), mica__load_u32(p + row.step),
+                   mica__load_u32(p + 2 * row.step), mica__load_u32(p + 3 * row.step)};
 }
 
-static inline __attribute__((always_inline)) mica__v64 lanes_u16(mica__stream row, int64_t at)
+static inline __attribute__((always_inline)) lanes_f lanes_half(lanes v)
 {
-    mica__v64 v;
-    for (int i = 0; i < 16; i++)
-        v[i] = mica__load_u16(row.base + i * row.step + at);
-    return v;
+    const uint16x4_t halves = vmovn_u32((uint32x4_t)v);
+    return (lanes_f)vcvt_f32_f16(vreinterpret_f16_u16(halves));
 }
 
-static inline __attribute__((always_inline)) mica__v64f lanes_half(mica__v64 v)
+static inline __attribute__((always_inline)) lanes lookup(lanes v, const uint8_t *table)
 {
-    uint32_t bits[16];
-    float value[16];
-    mica__v64f out;
-    memcpy(bits, &v, sizeof bits);
-    for (int i = 0; i < 16; i += 4)
-        vst1q_f32(value + i, vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32(vld1q_u32(bits + i)))));
-    memcpy(&out, value, sizeof out);
-    return out;
+    return (lanes)vqtbl1q_u8(vld1q_u8(table), (uint8x16_t)v);
 }
 
-static inline __attribute__((always_inline)) mica__v64 lookup(mica__v64 v, const uint8_t *table)
+static inline __attribute__((always_inline)) lanes fifth_bits(lanes v, int j)
 {
-    const uint8x16_t t = vld1q_u8(table);
-    uint8_t bytes[64];
-    memcpy(bytes, &v, sizeof bytes);
-    for (int i = 0; i < 64; i += 16)
-        vst1q_u8(bytes + i, vqtbl1q_u8(t, vld1q_u8(bytes + i)));
-    memcpy(&v, bytes, sizeof bytes);
-    return v;
-}
-
-static inline __attribute__((always_inline)) mica__v64 fifth_bits(mica__v64 v, int j)
-{
-    const mica__v64 bits = v >> (4 * j);
+    const lanes bits = v >> (4 * j);
     return (bits << 4 & 0x10u) | (bits << 11 & 0x1000u) | (bits << 18 & 0x100000u) |
            (bits << 25 & 0x10000000u);
 }
@@ -91,7 +68,6 @@ static inline __attribute__((always_inline)) void even_odd(const int8_t *in, int
         vst1q_s8(out + i, vqtbl1q_s8(vld1q_s8(in + i), order));
 }
 
-#define VL           4
 #define MAX_ACTS     2
 #define WIDE_COLUMNS 0
 typedef int32x4_t vi;

@@ -13,23 +13,21 @@
 
 #include "backend/cpu/matmul_level.h"
 
+#if !defined(VL)
+#error "a level says first how many rows its vectors hold: VL"
+#endif
+
 /* A stretch is a multiple of 32 values and, where a format has super-blocks, of 256. */
 #define MICA__PANEL_VALUES 1024
 #define MICA__PANEL_GROUPS (MICA__PANEL_VALUES / 32)
 
-/* 64 bytes: a dword for each of 16 rows. Aligned as its type says. */
-typedef uint32_t mica__v64 __attribute__((vector_size(64)));
-typedef uint8_t mica__v64b __attribute__((vector_size(64)));
-typedef int32_t mica__v64i __attribute__((vector_size(64)));
-typedef float mica__v64f __attribute__((vector_size(64)));
-
 typedef struct mica__qpanel {
-    mica__v64 code[MICA__PANEL_VALUES / 4];
-    mica__v64f d[MICA__PANEL_GROUPS]; /* of each group or super-block */
-    mica__v64f m[MICA__PANEL_GROUPS];
-    mica__v64i scale[MICA__PANEL_VALUES / 16];      /* of each sub-block */
-    mica__v64i scale_pair[MICA__PANEL_VALUES / 32]; /* of two sub-blocks, i16 each */
-    mica__v64i min_pair[MICA__PANEL_VALUES / 32];
+    uint32_t code[MICA__PANEL_VALUES / 4][16] __attribute__((aligned(64)));
+    float d[MICA__PANEL_GROUPS][16]; /* of each group or super-block */
+    float m[MICA__PANEL_GROUPS][16];
+    int32_t scale[MICA__PANEL_VALUES / 16][16];      /* of each sub-block */
+    int32_t scale_pair[MICA__PANEL_VALUES / 32][16]; /* of two sub-blocks, i16 each */
+    int32_t min_pair[MICA__PANEL_VALUES / 32][16];
 } mica__qpanel;
 
 /* One activation row over the same stretch. */
@@ -53,5 +51,13 @@ typedef struct mica__qlanes {
     mica__stream codes;
     mica__stream scales, biases; /* MLX formats */
 } mica__qlanes;
+
+/* A dword of each of VL rows. */
+typedef uint32_t lanes __attribute__((vector_size(VL * 4), may_alias));
+typedef int32_t lanes_i __attribute__((vector_size(VL * 4), may_alias));
+typedef float lanes_f __attribute__((vector_size(VL * 4), may_alias));
+
+/* Where the vectors of VL rows of a panel's field stand: PER_PANEL apart. */
+#define PER_PANEL (16 / VL)
 
 #endif

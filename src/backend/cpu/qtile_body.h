@@ -16,7 +16,6 @@
  * SPDX-License-Identifier: MIT
  */
 
-#define PER_PANEL     (16 / VL)
 #define MAX_COLUMNS   (2 * PER_PANEL)
 #define MAGIC         12582912.0f /* 1.5 * 2^23: an integer below 2^22 added to its bits */
 #define MAGIC_BITS    0x4b400000
@@ -43,7 +42,7 @@ typedef struct tile {
     for (int j = 0; j < (count); j++) {                                                            \
         vi w[MAX_COLUMNS];                                                                         \
         for (int c = 0; c < columns; c++)                                                          \
-            w[c] = vi_load(column_at(&t->panel->code[(first) + j], c));                            \
+            w[c] = vi_load(column_at(t->panel->code[(first) + j], c));                             \
         for (int a = 0; a < acts; a++) {                                                           \
             const vi x = ACT_DWORD(t->act[a].codes + ((first) + j) * 4);                           \
             for (int c = 0; c < columns; c++)                                                      \
@@ -74,14 +73,14 @@ INLINE void tile_groups(const tile *t, const int columns, const int acts, const 
                 DOT_STEPS(8, first, vi_dot)
         }
         for (int c = 0; c < columns; c++) {
-            const vf d = vf_load(column_at(&t->panel->d[g], c));
+            const vf d = vf_load(column_at(t->panel->d[g], c));
             const vf back = vf_mul(d, vf_set1(-MAGIC));
             for (int a = 0; a < acts; a++) {
                 vf term = magic ? vf_fma(vf_bits(isum[a][c]), d, back)
                                 : vf_fma(vf_of(isum[a][c]), d, vf_zero());
                 if (bias)
-                    term = vf_fma(vf_load(column_at(&t->panel->m[g], c)),
-                                  vf_set1(t->act[a].asum[g]), term);
+                    term = vf_fma(vf_load(column_at(t->panel->m[g], c)), vf_set1(t->act[a].asum[g]),
+                                  term);
                 acc[a][c] = vf_fma(vf_set1(t->act[a].scales[g]), term, acc[a][c]);
             }
         }
@@ -108,17 +107,17 @@ INLINE void super_term(const tile *t, const super_kind kind, int64_t block, int 
         const vi asum = vi_set1(t->act[a].pair[block * pairs + i]);
         if (kind.lift)
             lifted = vi_dot_pairs(
-                lifted, vi_load(column_at(&t->panel->scale_pair[block * pairs + i], c)), asum);
+                lifted, vi_load(column_at(t->panel->scale_pair[block * pairs + i], c)), asum);
         if (kind.has_min)
-            mins = vi_dot_pairs(mins, vi_load(column_at(&t->panel->min_pair[block * pairs + i], c)),
+            mins = vi_dot_pairs(mins, vi_load(column_at(t->panel->min_pair[block * pairs + i], c)),
                                 asum);
     }
     if (kind.lift)
         sum = vi_add(sum, vi_mul(lifted, vi_set1(kind.lift)));
-    const vf d = vf_load(column_at(&t->panel->d[block], c));
+    const vf d = vf_load(column_at(t->panel->d[block], c));
     vf term;
     if (kind.has_min) {
-        const vf m = vf_load(column_at(&t->panel->m[block], c));
+        const vf m = vf_load(column_at(t->panel->m[block], c));
         term = vf_fma(d, vf_of(sum), vf_negative(vf_mul(m, vf_of(mins))));
     } else {
         term = vf_fma(d, vf_of(sum), vf_zero());
@@ -145,7 +144,7 @@ INLINE void tile_super(const tile *t, const int columns, const int acts, const s
             else
                 DOT_STEPS(kind.step / 4, value / 4, vi_dot)
             for (int c = 0; c < columns; c++) {
-                const vi scale = vi_load(column_at(&t->panel->scale[value / kind.sub], c));
+                const vi scale = vi_load(column_at(t->panel->scale[value / kind.sub], c));
                 for (int a = 0; a < acts; a++)
                     sum[a][c] = kind.narrow ? vi_dot_pairs(sum[a][c], isum[a][c], scale)
                                             : vi_add(sum[a][c], vi_mul(isum[a][c], scale));
@@ -446,20 +445,20 @@ static mica__qlanes lanes_of(const mica__qweight *w, const mica__panel_rows *row
     const mica__block_info *facts = mica__block_info_of(w->format);
     const int64_t scale = mica_dtype_bytes(w->scales_dtype);
     const int64_t first = facts->values ? k0 / facts->values * facts->bytes : k0 * w->bits / 8;
-    mica__qlanes lanes = {stream_of(w->codes, w->codes_stride, rows, first),
-                          stream_of(w->scales, w->scales_stride, rows, k0 / w->group * scale),
-                          stream_of(w->biases, w->biases_stride, rows, k0 / w->group * scale)};
+    mica__qlanes at = {stream_of(w->codes, w->codes_stride, rows, first),
+                       stream_of(w->scales, w->scales_stride, rows, k0 / w->group * scale),
+                       stream_of(w->biases, w->biases_stride, rows, k0 / w->group * scale)};
     if (rows->to == 16)
-        return lanes;
+        return at;
     const int64_t bytes = facts->values ? n / facts->values * facts->bytes : n * w->bits / 8;
-    lanes.codes = copied(lanes.codes, rows->to, bytes, scratch->codes[0], COPY_CODES);
+    at.codes = copied(at.codes, rows->to, bytes, scratch->codes[0], COPY_CODES);
     if (w->scales)
-        lanes.scales =
-            copied(lanes.scales, rows->to, n / w->group * scale, scratch->scales[0], COPY_SCALES);
+        at.scales =
+            copied(at.scales, rows->to, n / w->group * scale, scratch->scales[0], COPY_SCALES);
     if (w->biases)
-        lanes.biases =
-            copied(lanes.biases, rows->to, n / w->group * scale, scratch->biases[0], COPY_SCALES);
-    return lanes;
+        at.biases =
+            copied(at.biases, rows->to, n / w->group * scale, scratch->biases[0], COPY_SCALES);
+    return at;
 }
 
 /* A tile's prepared activation rows times unpacked panels whose accumulators begin at acc; returns
@@ -490,8 +489,8 @@ static int tile_size(int left)
 static void unpack_rows(const mica__strip *strip, int panel, int64_t k0, int64_t n,
                         strip_scratch *scratch, mica__qpanel *to)
 {
-    const mica__qlanes lanes = lanes_of(strip->weight, &strip->panels[panel], k0, n, scratch);
-    unpack_panel(strip->weight, &lanes, n, to);
+    const mica__qlanes from = lanes_of(strip->weight, &strip->panels[panel], k0, n, scratch);
+    unpack_panel(strip->weight, &from, n, to);
 }
 
 /* Few activation rows are prepared once, and panels unpacked one by one into the first cache. */

@@ -39,14 +39,19 @@ static inline __attribute__((always_inline)) void lanes_16_bytes(mica__stream ro
     out[3] = (lanes)_mm512_unpackhi_epi64(ab_high, cd_high);
 }
 
+static inline __attribute__((always_inline)) __m128i four_u32(const uint8_t *p, int64_t step)
+{
+    return _mm_set_epi32((int)mica__load_u32(p + 3 * step), (int)mica__load_u32(p + 2 * step),
+                         (int)mica__load_u32(p + step), (int)mica__load_u32(p));
+}
+
 static inline __attribute__((always_inline)) lanes lanes_u32(mica__stream row, int64_t at)
 {
-    const __m512i step = _mm512_set1_epi64(row.step);
-    const __m512i low = _mm512_mullo_epi64(step, _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
-    const __m512i high = _mm512_add_epi64(low, _mm512_slli_epi64(step, 3));
-    const __m256i a = _mm512_i64gather_epi32(low, row.base + at, 1);
-    const __m256i b = _mm512_i64gather_epi32(high, row.base + at, 1);
-    return (lanes)_mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+    const uint8_t *p = row.base + at;
+    __m512i v = _mm512_castsi128_si512(four_u32(p, row.step));
+    v = _mm512_inserti32x4(v, four_u32(p + 4 * row.step, row.step), 1);
+    v = _mm512_inserti32x4(v, four_u32(p + 8 * row.step, row.step), 2);
+    return (lanes)_mm512_inserti32x4(v, four_u32(p + 12 * row.step, row.step), 3);
 }
 
 static inline __attribute__((always_inline)) lanes_f lanes_half(lanes v)

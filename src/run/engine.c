@@ -432,6 +432,11 @@ mica_status mica_engine_cancel(mica_engine *engine, int64_t id)
     return MICA_OK;
 }
 
+void mica_engine_interrupt(mica_engine *engine, bool interrupt)
+{
+    atomic_store(&engine->interrupted, interrupt);
+}
+
 /* --- stepping --------------------------------------------------------------------------------- */
 
 static void obey_cancellations(mica_engine *engine)

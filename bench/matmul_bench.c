@@ -221,7 +221,7 @@ static int weight_inputs(const bench_format *f, int64_t n, int64_t k, uint8_t *d
 
 static void bench(const bench_format *f, const options *o, int64_t m, const mica__cpu *cpu)
 {
-    const bool i8 = !o->real && mica__qweight_has_i8(f->format);
+    const bool i8 = !o->real && mica__act8_has_product(f->format);
     const mica__kernel *kernel = i8 ? &mica__kernel_qmatmul_i8 : &mica__kernel_qmatmul;
     mica__qweight_attrs attrs = {f->format, f->bits, f->group, 0, o->n, o->k};
     mica__operand probe[3];

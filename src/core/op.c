@@ -28,6 +28,16 @@ int32_t mica__act8_group(int32_t format, int32_t mlx_group)
     return info->values == 256 ? 256 : 32;
 }
 
+bool mica__act8_has_product(int32_t format)
+{
+    if (format == MICA__MLX_AFFINE || format == MICA__MLX_MXFP4)
+        return true;
+    if (format < 0 || format >= MICA__MLX_AFFINE)
+        return false;
+    const mica__block_info *info = mica__block_info_of((mica__block_format)format);
+    return info->has_decoder && info->values > 1;
+}
+
 int64_t mica__kv_layer_bytes(int32_t kv_dtype, int32_t kv_heads, int32_t head_dim,
                              int32_t value_dim)
 {

@@ -131,6 +131,11 @@ static inline int64_t mica__act8_row_bytes(int64_t k, int64_t group)
  * the MLX group for MLX formats, else 32. */
 int32_t mica__act8_group(int32_t format, int32_t mlx_group);
 
+/* Whether a weight format has a product with rounded activations (quantized_matmul_i8): every GGUF
+ * block format with a decoder, MLX affine and mxfp4. MLX mxfp8 codes are no integers, and groups of
+ * 16 (nvfp4) are too short: those are dequantised. */
+bool mica__act8_has_product(int32_t format);
+
 typedef struct mica__norm_attrs {
     float eps;
     float weight_offset; /* added to the weight: 1 for Gemma's files, else 0 */

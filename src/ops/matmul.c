@@ -208,6 +208,9 @@ static mica_status infer_qmatmul_i8(void *attrs, int n_in, const mica__aval *in,
     MICA_TRY(mica__expect_dtype(&in[0], MICA_U8, "the rounded activations"));
     MICA_TRY(mica__expect_ndim(&in[0], 2, "the rounded activations"));
     MICA_TRY(mica__check_qweight(a, n_in - 1, in + 1));
+    if (!mica__act8_has_product(a->format))
+        MICA_FAIL(MICA_E_UNSUPPORTED, "%s weights have no product with rounded activations",
+                  mica__block_info_of((mica__block_format)a->format)->name);
     if (in[0].shape[1] != mica__act8_row_bytes(a->k, mica__act8_group(a->format, a->group)))
         MICA_FAIL(MICA_E_SHAPE, "the activations were not rounded for this weight");
     product_shape(a, &in[0], &out[0]);
@@ -237,14 +240,10 @@ mica_array *mica__apply_matrix(mica__op op, mica_array *x, const mica__matrix *w
 mica_array *mica__linear(mica_array *x, const mica__matrix *weight, mica__activations activations)
 {
     const int32_t format = weight->attrs.format;
-    const bool plain =
-        format == MICA__F32 || format == MICA__F16 || format == MICA__BF16 || format == MICA__F64;
-    if (!x || plain || activations != MICA__ACTIVATIONS_INT8)
+    if (!x || activations != MICA__ACTIVATIONS_INT8 || !mica__act8_has_product(format))
         return mica__apply_matrix(MICA__OP_QMATMUL, x, weight);
     const mica__quantize_rows_attrs attrs = {.group =
                                                  mica__act8_group(format, weight->attrs.group)};
-    if (attrs.group < 32) /* groups of 16 have no 8-bit product: the weight is dequantised */
-        return mica__apply_matrix(MICA__OP_QMATMUL, x, weight);
     mica_array *rounded = mica__apply(mica__ctx_for(1, &x), MICA__OP_QUANTIZE_ROWS, &attrs, 1, &x);
     return mica__apply_matrix(MICA__OP_QMATMUL_I8, rounded, weight);
 }

@@ -36,7 +36,8 @@ typedef struct mica__qpanel {
 typedef struct mica__qact {
     /* Of steps of 32 values: [0]; of steps of 16: [first or last half of 32]. */
     int32_t start[2][MICA__PANEL_GROUPS] __attribute__((aligned(64)));
-    float asum[MICA__PANEL_GROUPS];   /* sums of activation codes of each group */
+    float asum[MICA__PANEL_GROUPS]
+        __attribute__((aligned(64))); /* sums of activation codes of each group */
     int32_t pair[MICA__PANEL_GROUPS]; /* sums of the codes of two sub-blocks, i16 each */
     const int8_t *codes;              /* of the stretch */
     const float *scales;
@@ -52,8 +53,5 @@ typedef struct mica__qlanes {
     mica__stream codes;
     mica__stream scales, biases; /* MLX formats */
 } mica__qlanes;
-
-/* With up to this many activation rows panels are multiplied one by one. */
-#define MICA__PANEL_FEW_ACTS 4
 
 #endif

@@ -33,8 +33,8 @@ typedef struct tile {
     const mica__qpanel *panel;
     const mica__qact *act; /* [acts] */
     int64_t n;             /* values of the stretch */
-    int64_t group;
-    float *acc; /* first output of the first row; rows are stride apart */
+    int shift;             /* values of a group: 1 << shift */
+    float *acc;            /* first output of the first row; rows are stride apart */
     int64_t stride;
 } tile;
 
@@ -53,14 +53,15 @@ typedef struct tile {
 
 /* Groups with one scale: acc = fma(sa, fma(d, isum, +0), acc), or with a bias. magic: start values
  * carry MAGIC_BITS and d has at most 22 significant bits. */
-INLINE void tile_groups(const tile *t, const int columns, const int acts, const int64_t steps,
+INLINE void tile_groups(const tile *t, const int columns, const int acts, const int shift,
                         const bool magic, const bool wide, const bool bias)
 {
     vf acc[MAX_ACTS][MAX_COLUMNS];
     for (int a = 0; a < acts; a++)
         for (int c = 0; c < columns; c++)
             acc[a][c] = vf_load(t->acc + a * t->stride + c * VL);
-    for (int64_t g = 0; g < t->n / 32 / steps; g++) {
+    const int64_t steps = (int64_t)1 << (shift - 5), groups = t->n >> shift;
+    for (int64_t g = 0; g < groups; g++) {
         vi isum[MAX_ACTS][MAX_COLUMNS];
         for (int a = 0; a < acts; a++)
             for (int c = 0; c < columns; c++)
@@ -183,22 +184,22 @@ INLINE void tile_of(tile_kind kind, const tile *t, const int columns, const int 
 {
     switch (kind) {
     case TILE_SCALE:
-        tile_groups(t, columns, acts, 1, true, false, false);
+        tile_groups(t, columns, acts, 5, true, false, false);
         break;
     case TILE_SCALE_WIDE:
-        tile_groups(t, columns, acts, 1, true, true, false);
+        tile_groups(t, columns, acts, 5, true, true, false);
         break;
     case TILE_SCALE_ANY:
-        tile_groups(t, columns, acts, 1, false, false, false);
+        tile_groups(t, columns, acts, 5, false, false, false);
         break;
     case TILE_BIAS_32:
-        tile_groups(t, columns, acts, 1, false, false, true);
+        tile_groups(t, columns, acts, 5, false, false, true);
         break;
     case TILE_BIAS:
-        tile_groups(t, columns, acts, t->group / 32, false, false, true);
+        tile_groups(t, columns, acts, t->shift, false, false, true);
         break;
     case TILE_BIAS_WIDE:
-        tile_groups(t, columns, acts, t->group / 32, false, true, true);
+        tile_groups(t, columns, acts, t->shift, false, true, true);
         break;
     default:
         tile_super(t, columns, acts, super_kinds[kind]);
@@ -276,41 +277,52 @@ typedef struct plan {
     tile_kind kind;
     int offset;    /* what every stored code has too much, in the panel's representation */
     int32_t start; /* added to each start value */
+    int shift;     /* values of a group: 1 << shift */
+    int64_t scales_at, sums_at; /* bytes from the start of an act8 row */
 } plan;
 
-static plan plan_of(const mica__qweight *w)
+static plan kind_of(const mica__qweight *w)
 {
     const int wide = WIDE_FLIP ? 0 : 128; /* offset of 8-bit codes whose value is signed */
     switch (w->format) {
     case MICA__Q4_0:
-        return (plan){TILE_SCALE, 8, MAGIC_BITS};
+        return (plan){.kind = TILE_SCALE, .offset = 8, .start = MAGIC_BITS};
     case MICA__Q5_0:
-        return (plan){TILE_SCALE, 16, MAGIC_BITS};
+        return (plan){.kind = TILE_SCALE, .offset = 16, .start = MAGIC_BITS};
     case MICA__Q8_0:
     case MICA__IQ4_NL:
-        return (plan){TILE_SCALE_WIDE, wide, MAGIC_BITS};
+        return (plan){.kind = TILE_SCALE_WIDE, .offset = wide, .start = MAGIC_BITS};
     case MICA__MXFP4:
     case MICA__MLX_MXFP4:
-        return (plan){TILE_SCALE_ANY, 12, 0};
+        return (plan){.kind = TILE_SCALE_ANY, .offset = 12, .start = 0};
     case MICA__Q2_K:
-        return (plan){TILE_Q2_K, 0, 0};
+        return (plan){.kind = TILE_Q2_K, .offset = 0, .start = 0};
     case MICA__Q3_K:
-        return (plan){TILE_Q3_K, 4, 0};
+        return (plan){.kind = TILE_Q3_K, .offset = 4, .start = 0};
     case MICA__Q4_K:
-        return (plan){TILE_Q4_K, 8, 0};
+        return (plan){.kind = TILE_Q4_K, .offset = 8, .start = 0};
     case MICA__Q5_K:
-        return (plan){TILE_Q5_K, 16, 0};
+        return (plan){.kind = TILE_Q5_K, .offset = 16, .start = 0};
     case MICA__Q6_K:
-        return (plan){TILE_Q6_K, 32, 0};
+        return (plan){.kind = TILE_Q6_K, .offset = 32, .start = 0};
     case MICA__IQ4_XS:
-        return (plan){TILE_IQ4_XS, wide, 0};
+        return (plan){.kind = TILE_IQ4_XS, .offset = wide, .start = 0};
     case MICA__MLX_AFFINE:
         if (w->bits == 8)
-            return (plan){TILE_BIAS_WIDE, wide - 128, 0};
-        return (plan){TILE_BIAS, 0, 0};
+            return (plan){.kind = TILE_BIAS_WIDE, .offset = wide - 128, .start = 0};
+        return (plan){.kind = TILE_BIAS, .offset = 0, .start = 0};
     default: /* Q4_1, Q5_1 */
-        return (plan){TILE_BIAS_32, 0, 0};
+        return (plan){.kind = TILE_BIAS_32, .offset = 0, .start = 0};
     }
+}
+
+static plan plan_of(const mica__qweight *w)
+{
+    plan p = kind_of(w);
+    p.shift = __builtin_ctz((unsigned)w->group);
+    p.scales_at = mica__act8_codes_bytes(w->k);
+    p.sums_at = p.scales_at + mica__act8_scales_bytes(w->k, w->group);
+    return p;
 }
 
 /* Sums of the two halves of 32 codes times two small factors, plus a constant, for a stretch. */
@@ -328,44 +340,59 @@ INLINE void weigh_sums(const int16_t (*sums)[2], int64_t n, int first, int secon
         vi_store(out + i, vi_dot_pairs(vi_set1(start), vi_loadu(rest), factors));
 }
 
+/* Sums of whole groups of at least 32 codes as floats, and start values from them. */
+static void prepare_groups(const plan *p, const int16_t (*sums)[2], int64_t n, mica__qact *act)
+{
+    int32_t whole[MICA__PANEL_GROUPS] __attribute__((aligned(64)));
+    const int steps = 1 << (p->shift - 5);
+    weigh_sums(sums, n, 1, 1, 0, whole);
+    for (int64_t i = 0; steps > 1 && i < n / steps; i++) {
+        int32_t sum = 0;
+        for (int s = 0; s < steps; s++)
+            sum += whole[(i << (p->shift - 5)) + s];
+        whole[i] = sum;
+    }
+    for (int64_t i = 0; i < (n + VL - 1) / VL * VL; i += VL) {
+        const vi sum = vi_load(whole + i);
+        vf_store(act->asum + i, vf_of(sum));
+        vi_store(act->start[0] + i, vi_mul(sum, vi_set1(-p->offset)));
+    }
+}
+
+/* Sums of neighbouring groups of 32 codes as pairs. */
+static void prepare_pairs(const int16_t (*sums)[2], int64_t n, mica__qact *act)
+{
+    int32_t whole[MICA__PANEL_GROUPS] __attribute__((aligned(64)));
+    weigh_sums(sums, n, 1, 1, 0, whole);
+    for (int64_t i = 0; i < n / 2; i++) {
+        const uint64_t two = mica__load_u64(whole + 2 * i);
+        act->pair[i] = (int32_t)((uint32_t)(two & 0xffff) | (uint32_t)(two >> 32) << 16);
+    }
+}
+
 /* Prepares one activation row for values [k0, k0 + n). */
 static void prepare_act(const mica__qweight *w, const plan *p, const uint8_t *row, int64_t k0,
                         int64_t n, int8_t *moved, mica__qact *act)
 {
-    const int16_t(*sums)[2] =
-        (const int16_t(*)[2])mica__act8_sums((uint8_t *)row, w->k, w->group) + k0 / 32;
+    const int16_t(*sums)[2] = (const int16_t(*)[2])(const void *)(row + p->sums_at) + k0 / 32;
+    act->scales = (const float *)(const void *)(row + p->scales_at) + (k0 >> p->shift);
     act->codes = (const int8_t *)row + k0;
     if (w->bits == 4) {
         even_odd(act->codes, n, moved);
         act->codes = moved;
     }
-    act->scales = mica__act8_scales((uint8_t *)row, w->k) + k0 / w->group;
-    if (w->group == 256 && super_kinds[p->kind].step == 16) {
+    if (w->form == MICA__FORM_BIAS) {
+        prepare_groups(p, sums, n / 32, act);
+    } else if (p->shift == 8 && super_kinds[p->kind].step == 16) {
         weigh_sums(sums, n / 32, -p->offset, 0, p->start, act->start[0]);
         weigh_sums(sums, n / 32, 0, -p->offset, p->start, act->start[1]);
     } else {
         weigh_sums(sums, n / 32, -p->offset, -p->offset, p->start, act->start[0]);
     }
-    if (w->form == MICA__FORM_BIAS) {
-        int32_t whole[MICA__PANEL_GROUPS] __attribute__((aligned(64)));
-        const int64_t steps = w->group / 32;
-        weigh_sums(sums, n / 32, 1, 1, 0, whole);
-        for (int64_t i = 0; i < n / 32 / steps; i++) {
-            int32_t sum = whole[i * steps];
-            for (int64_t s = 1; s < steps; s++)
-                sum += whole[i * steps + s];
-            act->asum[i] = (float)sum;
-            act->start[0][i] = p->start - p->offset * sum;
-        }
-    }
     if (w->form == MICA__FORM_SUPER_MIN && w->sub == 16)
         memcpy(act->pair, sums, (size_t)(n / 32) * 4);
     if (w->form == MICA__FORM_SUPER_MIN && w->sub == 32)
-        for (int64_t i = 0; i < n / 64; i++) {
-            const int first = sums[2 * i][0] + sums[2 * i][1];
-            const int second = sums[2 * i + 1][0] + sums[2 * i + 1][1];
-            act->pair[i] = (int32_t)((uint32_t)(first & 0xffff) | (uint32_t)second << 16);
-        }
+        prepare_pairs(sums, n / 32, act);
 }
 
 /* --- strips --- */
@@ -375,10 +402,16 @@ static void prepare_act(const mica__qweight *w, const plan *p, const uint8_t *ro
 #define COPY_CODES  (MICA__PANEL_VALUES * 34 / 32)
 #define COPY_SCALES (MICA__PANEL_GROUPS * 4)
 
+/* With up to so many activation rows panels are multiplied one by one. */
+#define FEW_ACTS 4
+#define ACTS     (MAX_ACTS > FEW_ACTS ? MAX_ACTS : FEW_ACTS)
+
+static const int tile_acts[4] = {1, 2, 4, 6};
+
 typedef struct strip_scratch {
     mica__qpanel panel[MICA__STRIP_ROWS / 16];
-    mica__qact act[MAX_ACTS];
-    int8_t moved[MAX_ACTS][MICA__PANEL_VALUES]; /* activation codes in another order */
+    mica__qact act[ACTS];
+    int8_t moved[ACTS][MICA__PANEL_VALUES]; /* activation codes in another order */
     /* A stretch of fewer than 16 rows, for matrices that have no more. */
     uint8_t codes[16][COPY_CODES];
     uint8_t scales[16][COPY_SCALES];
@@ -429,33 +462,69 @@ static mica__qlanes lanes_of(const mica__qweight *w, const mica__panel_rows *row
     return lanes;
 }
 
-/* `panels` unpacked panels, whose accumulators begin at acc, times all activation rows. */
-static void multiply_stretch(const mica__strip *strip, const plan *p, int panels, float *acc,
-                             int64_t k0, int64_t n, strip_scratch *scratch)
+/* A tile's prepared activation rows times unpacked panels whose accumulators begin at acc; returns
+ * how many rows that were. */
+static int multiply_acts(const mica__strip *strip, const plan *p, int panels, float *acc, int size,
+                         const mica__qact *act, int64_t n, const strip_scratch *scratch)
 {
-    static const int sizes[4] = {1, 2, 4, 6};
-    const mica__qweight *w = strip->weight;
-    const int64_t stride = 16 * strip->n_panels;
-    for (int a = 0; a < strip->n_acts;) {
-        int size = 3;
-        while (sizes[size] > strip->n_acts - a || sizes[size] > MAX_ACTS)
-            size--;
-        for (int i = 0; i < sizes[size]; i++)
-            prepare_act(w, p, strip->acts[a + i], k0, n, scratch->moved[i], &scratch->act[i]);
-        tile t = {.act = scratch->act, .n = n, .group = w->group, .stride = stride};
-        for (int panel = 0; panel < panels;) {
-            const int two = WIDE_COLUMNS && panel + 1 < panels;
-            t.panel = &scratch->panel[panel];
-            t.acc = acc + a * stride + panel * 16;
-            tiles[p->kind][two][size](&t);
-            panel += 1 + two;
-        }
-        a += sizes[size];
+    tile t = {.act = act, .n = n, .shift = p->shift, .stride = 16 * strip->n_panels};
+    for (int panel = 0; panel < panels;) {
+        const int two = WIDE_COLUMNS && panel + 1 < panels;
+        t.panel = &scratch->panel[panel];
+        t.acc = acc + panel * 16;
+        tiles[p->kind][two][size](&t);
+        panel += 1 + two;
+    }
+    return tile_acts[size];
+}
+
+/* The largest tile for `left` activation rows, as an index into tile_acts. */
+static int tile_size(int left)
+{
+    int size = 3;
+    while (tile_acts[size] > left || tile_acts[size] > MAX_ACTS)
+        size--;
+    return size;
+}
+
+static void unpack_rows(const mica__strip *strip, int panel, int64_t k0, int64_t n,
+                        strip_scratch *scratch, mica__qpanel *to)
+{
+    const mica__qlanes lanes = lanes_of(strip->weight, &strip->panels[panel], k0, n, scratch);
+    unpack_panel(strip->weight, &lanes, n, to);
+}
+
+/* Few activation rows are prepared once, and panels unpacked one by one into the first cache. */
+static void few_acts(const mica__strip *strip, const plan *p, int64_t k0, int64_t n,
+                     strip_scratch *scratch)
+{
+    for (int a = 0; a < strip->n_acts; a++)
+        prepare_act(strip->weight, p, strip->acts[a], k0, n, scratch->moved[a], &scratch->act[a]);
+    for (int panel = 0; panel < strip->n_panels; panel++) {
+        unpack_rows(strip, panel, k0, n, scratch, &scratch->panel[0]);
+        float *acc = strip->acc + 16 * panel;
+        for (int a = 0; a < strip->n_acts;)
+            a += multiply_acts(strip, p, 1, acc + a * 16 * strip->n_panels,
+                               tile_size(strip->n_acts - a), &scratch->act[a], n, scratch);
     }
 }
 
-/* Panels are taken together where there are many activation rows, to read those less often; one by
- * one where there are few, to stay in the first cache. */
+/* For many, all panels are unpacked first, so that each row is prepared once. */
+static void many_acts(const mica__strip *strip, const plan *p, int64_t k0, int64_t n,
+                      strip_scratch *scratch)
+{
+    for (int panel = 0; panel < strip->n_panels; panel++)
+        unpack_rows(strip, panel, k0, n, scratch, &scratch->panel[panel]);
+    for (int a = 0; a < strip->n_acts;) {
+        const int size = tile_size(strip->n_acts - a);
+        for (int i = 0; i < tile_acts[size]; i++)
+            prepare_act(strip->weight, p, strip->acts[a + i], k0, n, scratch->moved[i],
+                        &scratch->act[i]);
+        a += multiply_acts(strip, p, strip->n_panels, strip->acc + a * 16 * strip->n_panels, size,
+                           scratch->act, n, scratch);
+    }
+}
+
 static void strip_i8(const mica__strip *strip)
 {
     const mica__qweight *w = strip->weight;
@@ -465,14 +534,11 @@ static void strip_i8(const mica__strip *strip)
     if (strip->panels[0].to < 16)
         memset(scratch->codes, 0,
                sizeof scratch->codes + sizeof scratch->scales + sizeof scratch->biases);
-    const int together = strip->n_acts <= MICA__PANEL_FEW_ACTS ? 1 : strip->n_panels;
-    for (int first = 0; first < strip->n_panels; first += together)
-        for (int64_t k0 = 0; k0 < w->k; k0 += MICA__PANEL_VALUES) {
-            const int64_t n = w->k - k0 < MICA__PANEL_VALUES ? w->k - k0 : MICA__PANEL_VALUES;
-            for (int i = 0; i < together; i++) {
-                const mica__qlanes lanes = lanes_of(w, &strip->panels[first + i], k0, n, scratch);
-                unpack_panel(w, &lanes, n, &scratch->panel[i]);
-            }
-            multiply_stretch(strip, &p, together, strip->acc + 16 * first, k0, n, scratch);
-        }
+    for (int64_t k0 = 0; k0 < w->k; k0 += MICA__PANEL_VALUES) {
+        const int64_t n = w->k - k0 < MICA__PANEL_VALUES ? w->k - k0 : MICA__PANEL_VALUES;
+        if (strip->n_acts <= FEW_ACTS)
+            few_acts(strip, &p, k0, n, scratch);
+        else
+            many_acts(strip, &p, k0, n, scratch);
+    }
 }

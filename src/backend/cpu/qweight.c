@@ -32,11 +32,6 @@ static mica__qform form_of(int32_t format)
     }
 }
 
-bool mica__qweight_has_i8(int32_t format)
-{
-    return form_of(format) != MICA__FORM_NONE;
-}
-
 static bool is_matrix(const mica__operand *in, int64_t rows, int64_t columns)
 {
     return in->ndim == 2 && in->shape[0] == rows && in->shape[1] == columns &&

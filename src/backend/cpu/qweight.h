@@ -45,8 +45,4 @@ bool mica__qweight_of(const mica__qweight_attrs *attrs, const mica__operand *in,
 mica__qweight mica__qweight_plain(mica_dtype dtype, int64_t n, int64_t k, const uint8_t *data,
                                   int64_t stride_bytes);
 
-/* Whether there is a product with activations rounded to 8 bits: every GGUF format with a decoder,
- * MLX affine and mxfp4. (mxfp8 codes are no integers; nvfp4 has groups of 16.) */
-bool mica__qweight_has_i8(int32_t format);
-
 #endif

@@ -9,6 +9,8 @@
 #define FEW_ACTS 16
 /* Bytes of weights that one task of a product with few activation rows reads at least. */
 #define TASK_BYTES 16384
+/* Strips of many activation rows are halved where there would be fewer tasks than this. */
+#define FEW_TASKS 8
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -39,8 +41,9 @@ mica__cut mica__cut_of(int64_t n, int64_t m, int64_t row_bytes)
         cut.task_acts = at_least(m, 1);
     } else {
         cut.panels = ceil_div(n, 16);
-        cut.task_panels = n < 2048 ? 2 : MICA__STRIP_ROWS / 16;
         cut.task_acts = MICA__STRIP_ACTS;
+        const int64_t tasks = ceil_div(n, MICA__STRIP_ROWS) * ceil_div(m, cut.task_acts);
+        cut.task_panels = tasks < FEW_TASKS ? 2 : MICA__STRIP_ROWS / 16;
     }
     cut.row_tasks = ceil_div(cut.panels, cut.task_panels);
     cut.act_tasks = ceil_div(m, cut.task_acts);
@@ -100,21 +103,28 @@ void mica__store_row(const mica__matmul_level *level, mica_dtype dtype, const fl
         level->real->from_f32(dtype, in, n, out);
 }
 
-/* Moves one row of results to the output: neighbours at once, distant rows one by one. */
+static void store_f32(const mica__panel_rows *rows, const float *acc, float *out)
+{
+    if (rows->step == 1 && rows->to - rows->from == 16)
+        memcpy(out + rows->first, acc, 16 * sizeof *acc); /* the usual case, of a constant size */
+    else
+        for (int i = rows->from; i < rows->to; i++)
+            out[rows->first + i * rows->step] = acc[i];
+}
+
+/* Moves one row of results to the output. */
 static void store_results(const mica__strip *strip, int act, mica_dtype dtype,
                           const mica__matmul_level *level, uint8_t *out)
 {
-    const int64_t bytes = mica_dtype_bytes(dtype);
     for (int p = 0; p < strip->n_panels; p++) {
         const mica__panel_rows *rows = &strip->panels[p];
         const float *acc = strip->acc + (act * strip->n_panels + p) * 16;
-        if (rows->step == 1)
-            mica__store_row(level, dtype, acc + rows->from, rows->to - rows->from,
-                            out + (rows->first + rows->from) * bytes);
-        else
-            for (int i = rows->from; i < rows->to; i++)
-                mica__store_row(level, dtype, acc + i, 1,
-                                out + (rows->first + i * rows->step) * bytes);
+        if (dtype == MICA_F32) {
+            store_f32(rows, acc, (float *)(void *)out);
+            continue;
+        }
+        for (int i = rows->from; i < rows->to; i++)
+            level->real->from_f32(dtype, acc + i, 1, out + (rows->first + i * rows->step) * 2);
     }
 }
 

@@ -125,7 +125,7 @@ static void compare_formats(const mica__kernel *kernel)
     int bits, group;
     mica_dtype scales;
     for (int i = 0; weights_format(i, &format, &bits, &group, &scales); i++) {
-        if (kernel == &mica__kernel_qmatmul_i8 && !mica__qweight_has_i8(format))
+        if (kernel == &mica__kernel_qmatmul_i8 && !mica__act8_has_product(format))
             continue;
         const mica__block_info *facts = mica__block_info_of((mica__block_format)format);
         const int64_t step = facts->values ? facts->values : group;
@@ -258,7 +258,7 @@ static void products_have_the_same_digest_on_every_machine(void **state)
         draw_rows(x, m, k, PATTERN_RANDOM);
         multiply(&mica__kernel_qmatmul, NULL, &w, x, MICA_F32, m, k, y);
         hash = digest(hash, y, m * n);
-        if (mica__qweight_has_i8(format)) {
+        if (mica__act8_has_product(format)) {
             uint8_t *rows = rounded(NULL, x, m, k, act_group);
             multiply(&mica__kernel_qmatmul_i8, NULL, &w, rows, MICA_U8, m,
                      mica__act8_row_bytes(k, act_group), y);

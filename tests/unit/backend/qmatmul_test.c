@@ -146,7 +146,7 @@ static void i8_case(int format_index, int64_t n, int64_t k, pattern kind, int of
     int bits, group;
     mica_dtype scales;
     assert_true(weights_format(format_index, &format, &bits, &group, &scales));
-    if (!mica__qweight_has_i8(format))
+    if (!mica__act8_has_product(format))
         return;
     const int64_t m = 3, act_group = mica__act8_group(format, group);
     weights w = weights_make(format, bits, group, scales, n, k, kind, offset, 78);

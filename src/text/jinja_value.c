@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "text/letter_case.h"
+#include "text/jinja_run.h"
 
 #define KIND        MICA_MEMORY_TEXT
 #define FIRST_CHUNK ((size_t)32 << 10)
@@ -850,6 +850,28 @@ bool mica__jinja_equal(jinja_heap *heap, const jinja_value *a, const jinja_value
     return equal_at(heap, a, b, 0);
 }
 
+/* Integers beyond 64 bits: by sign, then by their digits; a smaller integer lies on the other side
+ * of 0 or nearer to it. */
+static jinja_order compare_large(const jinja_value *a, const jinja_value *b)
+{
+    const bool a_large = a->type == JINJA_BIGINT;
+    const jinja_value *large = a_large ? a : b;
+    const bool negative = mica__jinja_chars(large)[0] == '-';
+    int order = a_large == negative ? -1 : 1; /* where the other one is smaller */
+    if (a->type == b->type) {
+        const bool b_negative = mica__jinja_chars(b)[0] == '-';
+        if (negative == b_negative && a->text.length != b->text.length)
+            order = (a->text.length < b->text.length) == negative ? 1 : -1;
+        else if (negative == b_negative)
+            order = negative ? -compare_bytes(a, b) : compare_bytes(a, b);
+    } else if (a->type == JINJA_FLOAT || b->type == JINJA_FLOAT) {
+        const jinja_value value = mica__jinja_float(
+            mica__jinja_float_value(mica__jinja_chars(large), large->text.length));
+        return a_large ? compare_numbers(&value, b) : compare_numbers(a, &value);
+    }
+    return (jinja_order){.order = order, .comparable = true};
+}
+
 static jinja_order compare_at(jinja_heap *heap, const jinja_value *a, const jinja_value *b,
                               int depth)
 {
@@ -858,6 +880,9 @@ static jinja_order compare_at(jinja_heap *heap, const jinja_value *a, const jinj
         return none;
     if (is_number(a) && is_number(b))
         return compare_numbers(a, b);
+    if ((a->type == JINJA_BIGINT && (is_number(b) || b->type == JINJA_BIGINT)) ||
+        (b->type == JINJA_BIGINT && is_number(a)))
+        return compare_large(a, b);
     if (a->type != b->type)
         return none;
     if (a->type == JINJA_STRING)

@@ -31,8 +31,8 @@ install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/README.md DESTINAT
 if(TARGET mica)
   install(TARGETS mica RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-file(GLOB built_in_models CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/models/*.gguf)
-install(FILES ${built_in_models} DESTINATION ${CMAKE_INSTALL_DATADIR}/mica/models)
+file(GLOB built_in_models CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/data/*.gguf)
+install(FILES ${built_in_models} DESTINATION ${CMAKE_INSTALL_DATADIR}/mica)
 
 file(GLOB man_pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/man/*.1)
 install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

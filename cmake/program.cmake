@@ -9,15 +9,10 @@ if(cli_sources)
 
   # Line editing in chat: the library is opened when chat runs on a terminal, so that nothing else pays for loading it.
   # Without it lines are read plainly.
-  find_path(LIBEDIT_INCLUDE_DIR editline/readline.h)
+  find_path(LIBEDIT_INCLUDE_DIR histedit.h)
   if(LIBEDIT_INCLUDE_DIR)
     target_compile_definitions(mica PRIVATE MICA_HAVE_LIBEDIT=1)
     target_include_directories(mica PRIVATE ${LIBEDIT_INCLUDE_DIR})
     target_link_libraries(mica PRIVATE ${CMAKE_DL_LIBS})
   endif()
-endif()
-
-# The built-in model lies in models/ beside the program of the build tree, in ../share/mica/models from the installed one.
-if(EXISTS ${CMAKE_SOURCE_DIR}/models)
-  file(CREATE_LINK ${CMAKE_SOURCE_DIR}/models ${CMAKE_BINARY_DIR}/models SYMBOLIC)
 endif()

@@ -3,15 +3,19 @@
  *     mica_ctx *mc = mica_open(NULL);
  *     mica_scope *step = mica_scope_push(mc);
  *     mica_array *x = mica_full(mc, MICA_SHAPE(4, 8), 2.0, MICA_F32);
- *     mica_array *y = mica_sum(mica_square(x), MICA_ALL_AXES, false);     nothing is computed yet
- *     if (mica_eval_all(mc, y)) ...                                       mica_error(mc) says what
- * was wrong mica_scope_pop(step); mica_close(mc);
+ *     mica_array *y = mica_sum(mica_square(x), MICA_ALL_AXES, false);   nothing is computed yet
+ *     if (mica_eval_all(mc, y))
+ *         ...                                                           mica_error(mc) says why
+ *     mica_scope_pop(step);
+ *     mica_close(mc);
  *
  * Arrays are immutable values, computed when evaluated and reference counted. A builder returns an
  * array that belongs to the innermost open scope of its context and dies with it, NULL on error;
  * NULL in gives NULL out. The first error of a context stays until it is cleared, so a whole
  * formula is checked once, at eval or compile. One runtime per process; one context per thread. An
- * evaluated array may be used from any thread. SPDX-License-Identifier: MIT
+ * evaluated array may be used from any thread: what is built from it belongs to the thread's own
+ * context (of several, to that of the first unevaluated operand, else of the first operand).
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_ARRAY_H
 #define MICA_ARRAY_H
@@ -103,8 +107,12 @@ MICA_API mica_array *mica_scope_return(mica_array *array);
 MICA_API mica_array *mica_keep(mica_array *array);
 MICA_API void mica_release(mica_array *array);
 
-/* Says that the caller will not read this evaluated array again, so its buffer may be reused for an
- * output of the next program that takes it. Any later use is an error that names it. */
+/* Says that the caller will not read this evaluated array again. The next evaluation of a graph
+ * that reads it, or the next mica_run that is given it, takes it: the buffer is used for an output
+ * of the same size where that is possible, and goes back to the pool otherwise. Any other use
+ * (data, item, a new operation, a graph evaluated later) is an error that names it. A run that
+ * fails after it began may have destroyed it. Refused for an array that is not evaluated, was
+ * donated before, or is a constant of a compiled program. */
 MICA_API mica_status mica_donate(mica_array *array);
 
 /* --- facts
@@ -195,7 +203,8 @@ typedef struct mica_program_facts {
 
 /* What was planned; the program must be compiled. */
 MICA_API mica_program_facts mica_program_describe(const mica_program *program);
-/* Ends the caller's reference; NULL is ignored. Results of runs stay. */
+/* Ends the caller's reference; NULL is ignored. Results of runs stay. To be called before the last
+ * context closes. */
 MICA_API void mica_program_free(mica_program *program);
 
 /* Counters of the runtime since it was opened. */

@@ -1,7 +1,8 @@
 /* engine.h - many sequences generated at once from one model.
  *
  * The engine is pulled: its owner submits requests, calls mica_engine_step, and reads events. One
- * thread owns an engine and makes all calls; only mica_engine_cancel may come from any thread.
+ * thread owns an engine and makes all calls; only mica_engine_cancel and mica_engine_interrupt may
+ * come from any thread.
  *
  *     mica_request request;
  *     mica_request_init(&request);
@@ -285,6 +286,11 @@ MICA_API mica_status mica_engine_submit(mica_engine *engine, const mica_request 
 /* Ends all choices of a request at the next step: one FINISHED event each, reason cancelled. From
  * any thread. MICA_E_NOT_FOUND when it has ended already or never was. */
 MICA_API mica_status mica_engine_cancel(mica_engine *engine, int64_t id);
+
+/* Ends the step that is being computed at its next phase, a matter of milliseconds, or else the
+ * next one: the sequences that take part in it finish with reason cancelled. interrupt false
+ * forgets one that no step has obeyed yet. From any thread, and from signal handlers. */
+MICA_API void mica_engine_interrupt(mica_engine *engine, bool interrupt);
 
 /* Admits what fits and computes one step: one token for every running sequence and chunks of
  * prompts. Does nothing when nothing is pending. A failure of the model ends the sequences of the

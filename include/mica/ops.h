@@ -30,8 +30,9 @@ MICA_API mica_array *mica_arange(mica_ctx *mc, double start, double stop, double
                                  mica_dtype dtype);
 
 /* --- elementwise, one operand
- * ------------------------------------------------------------------------------------ abs,
- * negative and square keep the dtype; the others give f32 for integers and bool. */
+ * ------------------------------------------------------------------------------------ abs
+ * (but f32 for c64), negative and square keep the dtype; the others give f32 for integers and bool.
+ */
 MICA_API mica_array *mica_abs(mica_array *a);
 MICA_API mica_array *mica_negative(mica_array *a); /* bool is refused */
 MICA_API mica_array *mica_square(mica_array *a);
@@ -77,6 +78,17 @@ MICA_API mica_array *mica_reshape(mica_array *a, mica_shape shape);
 
 /* Output axis i is axis axes[i] of a; n must be its number of dimensions. n 0 reverses all axes. */
 MICA_API mica_array *mica_transpose(mica_array *a, int n, const int *axes);
+
+/* Two axes exchanged; one axis moved to another place, the others keep their order. */
+MICA_API mica_array *mica_swapaxes(mica_array *a, int axis1, int axis2);
+MICA_API mica_array *mica_moveaxis(mica_array *a, int source, int destination);
+
+/* Axes start_axis .. end_axis become one; both are taken into the array's range, a scalar becomes
+ * one element. And back: axis becomes axes of this shape, of which one may be -1. */
+MICA_API mica_array *mica_flatten(mica_array *a, int start_axis, int end_axis);
+MICA_API mica_array *mica_unflatten(mica_array *a, int axis, mica_shape shape);
+
+/* Repeats a along new leading axes and axes of length 1 so that it has this shape. */
 MICA_API mica_array *mica_broadcast_to(mica_array *a, mica_shape shape);
 
 /* a[start:stop:step] on every axis, Python's rules for negative and far indices; n must be its
@@ -109,7 +121,7 @@ MICA_API mica_array *mica_softmax(mica_array *a, int axis);
  * ---------------------------------------------------------------------------------------------------
  */
 
-/* Slices of a at indices (u32 or i32, negative from the end) along axis; out of range fails when it
+/* Slices of a at indices (integers, negative from the end) along axis; out of range fails when it
  * is computed. Returns a's shape with the axis replaced by the indices' shape. */
 MICA_API mica_array *mica_take(mica_array *a, mica_array *indices, int axis);
 

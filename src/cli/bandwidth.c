@@ -42,11 +42,13 @@ static void *read_until_deadline(void *user)
         own->words[i] = i + 1; /* a page of its own instead of the shared page of zeros */
     const double started = seconds_now();
     double now = started, bytes = 0;
-    for (size_t at = 0; now < own->deadline; at = (at + PIECE_WORDS) % own->n_words) {
+    size_t at = 0;
+    do {
         own->sum += read_words(own->words + at, PIECE_WORDS);
         bytes += 8.0 * (double)PIECE_WORDS;
+        at = (at + PIECE_WORDS) % own->n_words;
         now = seconds_now();
-    }
+    } while (now < own->deadline);
     own->rate = now > started ? bytes / (now - started) : 0;
     return NULL;
 }

@@ -191,7 +191,7 @@ static int run_steps(bench_run *run, int64_t skip, int64_t exact, double *second
         if (run->n_steps < run->step_capacity)
             run->step_s[run->n_steps++] = one_s;
     }
-    return 0;
+    return interrupted() ? EXIT_INTERRUPTED : 0;
 }
 
 /* --- what is measured ------------------------------------------------------------------------- */
@@ -311,7 +311,10 @@ static int open_engine(bench_run *run, mica_kv_dtype kv)
                                          .max_sequences = sequences,
                                          .queue_limit = larger(sequences, 1)};
     const mica_status status = mica_engine_open(run->session.model, &options, &run->session.engine);
-    return status == MICA_OK ? 0 : fail_from(status, run->session.path);
+    if (status != MICA_OK)
+        return fail_from(status, run->session.path);
+    interrupt_watch(run->session.engine);
+    return 0;
 }
 
 /* Computes the context that the figures stand behind; the prefix cache keeps it. */
@@ -407,6 +410,7 @@ static int measure_all(bench_run *run)
             add_plain(run, "rss_mb", (double)process_memory("VmRSS") / 1048576);
             add_plain(run, "anon_mb", (double)process_memory("RssAnon") / 1048576);
         }
+        interrupt_watch(NULL);
         mica_engine_free(run->session.engine);
         run->session.engine = NULL;
     }

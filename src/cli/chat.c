@@ -14,6 +14,7 @@
 #include "cli/failure.h"
 #include "cli/interrupt.h"
 #include "cli/line_reader.h"
+#include "cli/progress.h"
 #include "cli/run_report.h"
 #include "cli/sampling.h"
 #include "cli/session.h"
@@ -134,11 +135,13 @@ static int submit(chat_run *run, const mica_token_list *ids, int64_t *id)
     return status == MICA_OK ? 0 : fail_from(status, "the conversation");
 }
 
-static int run_answer(chat_run *run, int64_t id, cli_answer *made)
+static int run_answer(chat_run *run, int64_t id, int64_t n_prompt, cli_answer *made)
 {
     mica_event event;
     bool cancelled = false;
     int exit_status = 0;
+    const int64_t before = session_computed(&run->session);
+    progress_begin("prompt", n_prompt);
     while (!made->finished && !exit_status) {
         if (interrupted() && !cancelled) {
             cancelled = true;
@@ -148,9 +151,13 @@ static int run_answer(chat_run *run, int64_t id, cli_answer *made)
         if (status != MICA_OK)
             exit_status = fail_from(status, run->session.path);
         while (!exit_status && mica_engine_next_event(run->session.engine, &event))
-            if (event.request == id)
+            if (event.request == id) {
+                progress_end(); /* now comes text */
                 exit_status = answer_take(made, &event);
+            }
+        progress_update(session_computed(&run->session) - before);
     }
+    progress_end();
     return exit_status;
 }
 
@@ -173,9 +180,9 @@ static int answer_turn(chat_run *run)
     int exit_status = make_prompt(run, &ids, &made.state);
     if (!exit_status)
         exit_status = submit(run, &ids, &id);
-    mica_token_list_free(&ids);
     if (!exit_status)
-        exit_status = run_answer(run, id, &made);
+        exit_status = run_answer(run, id, ids.n, &made);
+    mica_token_list_free(&ids);
     if (!exit_status) {
         if (!made.last_was_newline)
             putchar('\n');
@@ -189,10 +196,10 @@ static int answer_turn(chat_run *run)
         exit_status = fail_with(made.status, NULL, "%s", made.message);
     if (!exit_status && fflush(stdout) != 0)
         exit_status = fail_with(MICA_E_IO, "standard output", "cannot be written");
-    if (made.reason == MICA_FINISH_CANCELLED && asked_to_end())
+    if (asked_to_end())
         exit_status = EXIT_INTERRUPTED;
-    else if (made.reason == MICA_FINISH_CANCELLED)
-        interrupt_clear();
+    else if (interrupted())
+        interrupt_clear(); /* also when the answer had just ended */
     answer_free(&made);
     return exit_status;
 }
@@ -453,7 +460,7 @@ static int open_all(chat_run *run, const arguments *given)
     if (!exit_status)
         exit_status = session_open_model(session, &settings->compute);
     if (!exit_status)
-        exit_status = session_open_tokenizer(session, true);
+        exit_status = session_open_tokenizer(session, true, false);
     if (!exit_status)
         exit_status = session_add_endings(session, &settings->ending);
     if (!exit_status)
@@ -484,6 +491,7 @@ static int chat(const arguments *given)
 {
     chat_run run = {.settings = given->settings};
     run.notes = !run.settings->output.quiet;
+    progress_allow(run.notes);
     int exit_status = open_all(&run, given);
     if (!exit_status) {
         run.reader = line_reader_open();

@@ -110,10 +110,11 @@ static void bash(FILE *out)
           "        COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
           "    elif [ $files = no ] && [ \"${current#-}\" != \"$current\" ]; then\n"
           "        COMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
+          "    elif [ -n \"$operands\" ] && [ $files = no ]; then\n"
+          "        COMPREPLY=($(compgen -W \"$operands\" -- \"$current\"))\n"
           "    else\n"
           "        compopt -o filenames 2>/dev/null\n"
-          "        COMPREPLY=($(compgen -W \"$operands\" -- \"$current\") "
-          "$(compgen -f -- \"$current\"))\n"
+          "        COMPREPLY=($(compgen -f -- \"$current\"))\n"
           "    fi\n"
           "}\n"
           "complete -F _mica mica\n",

@@ -66,9 +66,11 @@ static int run_prompt(cli_session *session, const mica_request *request)
         const mica_status status = mica_engine_step(session->engine);
         if (status != MICA_OK)
             return fail_from(status, session->path);
-        while (mica_engine_next_event(session->engine, &event))
+        while (mica_engine_next_event(session->engine, &event)) {
             if (event.kind == MICA_EVENT_FINISHED && event.status != MICA_OK)
                 return fail_with(event.status, session->path, "%s", event.message);
+            cancelled |= event.reason == MICA_FINISH_CANCELLED;
+        }
     }
     return cancelled ? EXIT_INTERRUPTED : 0;
 }
@@ -311,7 +313,7 @@ static int perplexity(const arguments *given, cli_session *session)
         return fail_usage("perplexity takes --data");
     int exit_status = session_open_model(session, &settings->compute);
     if (!exit_status)
-        exit_status = session_open_tokenizer(session, true);
+        exit_status = session_open_tokenizer(session, true, false);
     const int64_t window = window_of(settings, session);
     engine.context = window;
     if (!exit_status)
@@ -361,9 +363,8 @@ static const option_group groups[] = {
 };
 
 static const command_example examples[] = {
-    {"Logits of given tokens, as the reference mode computes them",
-     "mica eval logits --model DIR --tokens ids.json --out logits.safetensors --activations f32 "
-     "--kv f32"},
+    {"Logits of given tokens in the reference mode",
+     "mica eval logits --model DIR --tokens ids.json -o out.safetensors --activations f32"},
     {"Perplexity of a text", "mica eval perplexity --model model.gguf --data text.txt"},
     {0}};
 

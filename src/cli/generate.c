@@ -74,7 +74,7 @@ static int show_finished(generation *run)
         const cli_answer *shown = &run->answers[run->n_shown];
         const char *text = buffer_text(&shown->text);
         const size_t n = shown->text.length;
-        progress_end();
+        progress_hide();
         printf("==> %lld <==\n", (long long)run->n_shown + 1);
         fwrite(text, 1, n, stdout);
         if (!n || text[n - 1] != '\n')
@@ -93,6 +93,8 @@ static int take_events(generation *run)
             continue;
         if (event.kind == MICA_EVENT_TOKEN && run->first_token == 0)
             run->first_token = seconds_now();
+        if (run->batch.ids.n == 1)
+            progress_end(); /* the bar was the prompt's; now comes text */
         exit_status = answer_take(&run->answers[i], &event);
         run->n_finished += event.kind == MICA_EVENT_FINISHED;
     }
@@ -110,7 +112,10 @@ static int steps(generation *run, const mica_sampling *sampling)
 {
     int exit_status = 0;
     bool cancelled = false;
-    progress_begin("answers", run->batch.ids.n);
+    if (run->batch.ids.n == 1)
+        progress_begin("prompt", run->batch.ids.n_ids);
+    else
+        progress_begin("answers", run->batch.ids.n);
     while (run->n_finished < run->n_submitted ||
            (!cancelled && run->n_submitted < run->batch.ids.n)) {
         if (interrupted() && !cancelled) {
@@ -129,12 +134,11 @@ static int steps(generation *run, const mica_sampling *sampling)
             exit_status = take_events(run);
         if (exit_status)
             break;
-        if (run->batch.ids.n > 1)
-            progress_update(run->n_finished);
+        progress_update(run->batch.ids.n == 1 ? session_computed(&run->session) : run->n_finished);
     }
     progress_end();
     run->ended = seconds_now();
-    return !exit_status && cancelled ? EXIT_INTERRUPTED : exit_status;
+    return !exit_status && interrupted() ? EXIT_INTERRUPTED : exit_status;
 }
 
 /* --- report ----------------------------------------------------------------------------------- */
@@ -224,7 +228,8 @@ static int open_all(generation *run, const arguments *given)
     if (!exit_status)
         exit_status = session_open_model(session, &settings->compute);
     if (!exit_status)
-        exit_status = session_open_tokenizer(session, settings->prompt.tokens == NULL);
+        exit_status = session_open_tokenizer(session, settings->prompt.tokens == NULL,
+                                             !settings->output.quiet);
     if (!exit_status)
         exit_status = session_add_endings(session, &settings->ending);
     if (!exit_status)
@@ -261,12 +266,13 @@ static int generate(const arguments *given)
     generation run = {.settings = given->settings, .started = seconds_now()};
     sampling_lists lists = {0};
     mica_sampling sampling;
-    progress_allow(!run.settings->output.quiet && !run.settings->output.json);
+    progress_allow(!run.settings->output.quiet);
     int exit_status =
         prompts_check(&run.settings->prompt, &run.settings->template, run.settings->output.json);
     if (!exit_status)
         exit_status = open_all(&run, given);
     run.loaded = seconds_now();
+    run.started += seconds_reading(); /* who types slowly does not make loading slow */
     if (!exit_status)
         exit_status =
             sampling_make(&run.settings->sampling, run.session.tokenizer, &lists, &sampling);

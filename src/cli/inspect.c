@@ -582,7 +582,7 @@ static void open_model(inspection *look)
         session->facts = mica_model_describe(session->model);
     else
         snprintf(look->refusal, sizeof look->refusal, "%s", mica_last_error());
-    if (session_open_tokenizer(session, true) != 0)
+    if (session_open_tokenizer(session, true, false) != 0)
         snprintf(look->no_tokenizer, sizeof look->no_tokenizer, "%s", mica_last_error());
     forget_failure();
 }

@@ -1,4 +1,4 @@
-/* interrupt.c - the signal handler, which does nothing but set a flag.
+/* interrupt.c - the signal handler, which does nothing but set two flags.
  * SPDX-License-Identifier: MIT
  */
 #include "cli/interrupt.h"
@@ -7,10 +7,14 @@
 #include <string.h>
 
 static volatile sig_atomic_t flag;
+static mica_engine *_Atomic watched;
 
 static void on_signal(int number)
 {
     flag = number;
+    mica_engine *engine = watched;
+    if (engine)
+        mica_engine_interrupt(engine, true);
 }
 
 /* SA_RESETHAND: the next signal has its default effect. No SA_RESTART: a read from a terminal or a
@@ -26,6 +30,11 @@ void interrupt_install(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
+void interrupt_watch(mica_engine *engine)
+{
+    watched = engine;
+}
+
 bool interrupted(void)
 {
     return flag != 0;
@@ -38,6 +47,9 @@ bool asked_to_end(void)
 
 void interrupt_clear(void)
 {
+    mica_engine *engine = watched;
     flag = 0;
+    if (engine)
+        mica_engine_interrupt(engine, false);
     interrupt_install();
 }

@@ -6,9 +6,12 @@
 #ifndef MICA_CLI_INTERRUPT_H
 #define MICA_CLI_INTERRUPT_H
 
-#include <stdbool.h>
+#include <mica/engine.h>
 
 void interrupt_install(void);
+
+/* From now on a signal also ends the step that this engine computes; NULL: none. */
+void interrupt_watch(mica_engine *engine);
 
 /* Whether a signal came since the flag was cleared. */
 bool interrupted(void);
@@ -16,7 +19,7 @@ bool interrupted(void);
 /* Whether it was SIGTERM, which ends even what goes on after Ctrl-C. */
 bool asked_to_end(void);
 
-/* Forgets it and waits for the next one. */
+/* Forgets it, also in the engine that is watched, and waits for the next one. */
 void interrupt_clear(void);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "cli/settings.h"
 
 /* Text inside a macro line or at the start of a line: what roff would read as its own is escaped.
  */
@@ -88,14 +89,12 @@ static void write_head(const char *page, const char *summary, FILE *out)
             page ? page : "", summary);
 }
 
-static void write_groups(const command_spec *command, FILE *out)
+static void write_options(const char *title, const option_spec *options, FILE *out)
 {
-    for (int g = 0; g < command->n_groups; g++) {
-        fprintf(out, ".Ss %s\n.Bl -tag -width Ds\n", command->groups[g].title);
-        for (const option_spec *option = command->groups[g].options; option->name; option++)
-            write_option(option, out);
-        fputs(".El\n", out);
-    }
+    fprintf(out, ".Ss %s\n.Bl -tag -width Ds\n", title);
+    for (const option_spec *option = options; option->name; option++)
+        write_option(option, out);
+    fputs(".El\n", out);
 }
 
 static void write_examples(const command_spec *command, FILE *out)
@@ -129,7 +128,12 @@ static void write_overview(FILE *out)
           out);
     for (int i = 0; (command = command_at(i)) != NULL; i++)
         fprintf(out, ".It Cm %s\n%s.\n", command->name, command->summary);
-    fputs(".El\n.Sh ENVIRONMENT\n.Bl -tag -width Ds\n"
+    fputs(".El\n.Sh COMMON OPTIONS\nMost commands take these.\n", out);
+    write_options("Model", model_options, out);
+    write_options("Computing", compute_options, out);
+    write_options("Keys and values", engine_options, out);
+    write_options("Output", output_options, out);
+    fputs(".Sh ENVIRONMENT\n.Bl -tag -width Ds\n"
           ".It Ev MICA_ISA\nCaps the processor's feature level: scalar, avx2, avx512 or neon.\n"
           "Results do not depend on it.\n"
           ".It Ev MICA_CACHE_DIR\nWhere models are looked for by name.\n"
@@ -138,6 +142,11 @@ static void write_overview(FILE *out)
           "next.\n.El\n",
           out);
     fputs(exit_status, out);
+    fputs(".Sh EXAMPLES\nContinue a story with the built-in model:\n.Pp\n"
+          ".Dl \"mica generate \\-\\-prompt \\(dqOnce upon a time\\(dq\"\n.Pp\n"
+          "Talk to a model in at most 2 GB:\n.Pp\n"
+          ".Dl \"mica chat \\-\\-model model.gguf \\-\\-memory\\-limit 2G\"\n",
+          out);
     fputs(".Sh SEE ALSO\n", out);
     for (int i = 0; (command = command_at(i)) != NULL; i++)
         fprintf(out, ".Xr mica-%s 1%s\n", command->name, command_at(i + 1) ? " ," : "");
@@ -159,7 +168,8 @@ void man_page_write(const command_spec *command, FILE *out)
     fputs(".Op Ar options\n.Sh DESCRIPTION\n", out);
     write_text(command->description, out);
     fputs(".Sh OPTIONS\n", out);
-    write_groups(command, out);
+    for (int g = 0; g < command->n_groups; g++)
+        write_options(command->groups[g].title, command->groups[g].options, out);
     fputs(exit_status, out);
     write_examples(command, out);
     fputs(".Sh SEE ALSO\n.Xr mica 1\n", out);

@@ -61,12 +61,17 @@ void progress_update(int64_t done)
     fflush(stderr);
 }
 
-void progress_end(void)
+void progress_hide(void)
 {
     if (bar.drawn) {
         fputs("\r\033[K", stderr);
         fflush(stderr);
     }
     bar.drawn = false;
+}
+
+void progress_end(void)
+{
+    progress_hide();
     bar.label = NULL;
 }

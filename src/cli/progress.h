@@ -16,7 +16,10 @@ void progress_begin(const char *label, int64_t total);
 /* Draws when a second has passed since the beginning, at most ten times a second. */
 void progress_update(int64_t done);
 
-/* Takes the bar away, so that other text can be written. */
+/* Takes the bar away, so that other text can be written; the next update draws it again. */
+void progress_hide(void);
+
+/* Takes it away for good. */
 void progress_end(void);
 
 /* Seconds of a clock that is never set back. */

@@ -10,8 +10,11 @@
 
 #include "cli/failure.h"
 #include "cli/interrupt.h"
+#include "cli/progress.h"
 
 #define MOST_BYTES ((size_t)1 << 30)
+
+static double reading; /* seconds */
 
 /* --- files ------------------------------------------------------------------------------------ */
 
@@ -35,7 +38,12 @@ static int read_stream(FILE *file, const char *name, byte_buffer *bytes)
     return 0;
 }
 
-int read_all(const char *path, byte_buffer *bytes)
+double seconds_reading(void)
+{
+    return reading;
+}
+
+static int read_file(const char *path, byte_buffer *bytes)
 {
     if (strcmp(path, "-") == 0)
         return read_stream(stdin, "standard input", bytes);
@@ -45,6 +53,14 @@ int read_all(const char *path, byte_buffer *bytes)
                          "cannot be opened: %s", strerror(errno));
     const int exit_status = read_stream(file, path, bytes);
     fclose(file);
+    return exit_status;
+}
+
+int read_all(const char *path, byte_buffer *bytes)
+{
+    const double started = seconds_now();
+    const int exit_status = read_file(path, bytes);
+    reading += seconds_now() - started;
     return exit_status;
 }
 

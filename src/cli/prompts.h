@@ -13,6 +13,9 @@
 /* Reads a whole file, or standard input where path is "-". At most 1 GiB. */
 int read_all(const char *path, byte_buffer *bytes);
 
+/* Seconds that were spent waiting for what files and standard input bring. */
+double seconds_reading(void);
+
 /* Reads and parses a JSON file; *doc is ended by mica_json_free. */
 int read_json(const char *path, mica_json_doc **doc);
 

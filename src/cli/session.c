@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/failure.h"
+#include "cli/interrupt.h"
 
 int session_start(cli_session *session, const model_settings *model,
                   const compute_settings *compute)
@@ -82,13 +83,18 @@ static int add_own_end_tokens(cli_session *session)
     return exit_status;
 }
 
-int session_open_tokenizer(cli_session *session, bool required)
+int session_open_tokenizer(cli_session *session, bool required, bool notes)
 {
     char folder[MODEL_PATH_BYTES];
     const mica_status status =
         mica_tokenizer_open(tokenizer_place(session->path, folder), &session->tokenizer);
     if (status == MICA_E_NOT_FOUND && !required)
         return 0;
+    if (status != MICA_OK && status != MICA_E_MEMORY && !required) {
+        if (notes)
+            fprintf(stderr, "[ids instead of text: %s]\n", mica_last_error());
+        return 0;
+    }
     if (status != MICA_OK)
         return fail_from(status, session->path);
     return add_own_end_tokens(session);
@@ -186,11 +192,22 @@ int session_open_engine(cli_session *session, const arguments *given,
     if (exit_status)
         return exit_status;
     const mica_status status = mica_engine_open(session->model, &options, &session->engine);
-    return status == MICA_OK ? 0 : fail_from(status, session->path);
+    if (status != MICA_OK)
+        return fail_from(status, session->path);
+    interrupt_watch(session->engine);
+    return 0;
+}
+
+int64_t session_computed(const cli_session *session)
+{
+    mica_engine_stats stats;
+    mica_engine_read_stats(session->engine, &stats);
+    return stats.computed_tokens;
 }
 
 void session_close(cli_session *session)
 {
+    interrupt_watch(NULL);
     mica_engine_free(session->engine);
     mica_tokenizer_free(session->tokenizer);
     mica_model_close(session->model);

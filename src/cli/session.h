@@ -29,8 +29,9 @@ int session_start(cli_session *session, const model_settings *model,
 /* Opens the model itself. */
 int session_open_model(cli_session *session, const compute_settings *settings);
 
-/* Opens the model's tokenizer. required false: a model without one is no failure. */
-int session_open_tokenizer(cli_session *session, bool required);
+/* Opens the model's tokenizer. required false: a model without one is no failure, and one that
+ * cannot be read is said on standard error where `notes` allow it. */
+int session_open_tokenizer(cli_session *session, bool required, bool notes);
 
 /* The tokens of --extra-eos-token; and --stop needs a tokenizer. Before the engine is opened. */
 int session_add_endings(cli_session *session, const ending_settings *settings);
@@ -42,6 +43,9 @@ int session_check_context(const cli_session *session, const engine_settings *set
  */
 int session_open_engine(cli_session *session, const arguments *given,
                         const engine_settings *settings, int64_t sequences);
+
+/* Positions that the engine has computed since it was opened. */
+int64_t session_computed(const cli_session *session);
 
 void session_close(cli_session *session);
 

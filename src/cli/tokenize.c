@@ -271,7 +271,7 @@ static int tokenize(const arguments *given)
         exit_status = model_path_find(settings->model.model, session.path);
     mica_set_memory_limit(settings->model.memory_limit, settings->model.memory_limit > 0);
     if (!exit_status)
-        exit_status = session_open_tokenizer(&session, true);
+        exit_status = session_open_tokenizer(&session, true, false);
     if (!exit_status)
         exit_status = settings->own.decode     ? decode(given, session.tokenizer)
                       : settings->own.messages ? encode_messages(settings, session.tokenizer)

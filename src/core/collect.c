@@ -1,7 +1,8 @@
 /* collect.c - from lazy graph to numbered IR, and its canonical description.
  *
  * A depth-first walk with an explicit stack, so depth costs memory and never the call stack. Nodes
- * are recognised by the mark they carry: (number of this collection << 32 | index). The description
+ * are recognised by the number of this collection, which they carry with their index. The
+ * description
  * is the sequence of leaves and nodes as bytes; two graphs with equal descriptions give the same
  * program, whatever their data. SPDX-License-Identifier: MIT
  */
@@ -55,7 +56,8 @@ static mica_status add_value(mica__ir *ir, const mica__aval *aval, int32_t *id)
                               .leaf = -1,
                               .output = -1,
                               .place = -1,
-                              .base = (int32_t)ir->n_values};
+                              .base = (int32_t)ir->n_values,
+                              .shows = (int32_t)ir->n_values};
     memcpy(value->shape, aval->shape, n * sizeof *dims);
     memcpy(value->extents, aval->extents.axis, n);
     mica__row_strides(aval->ndim, value->shape, value->strides);
@@ -103,6 +105,7 @@ void mica__ir_free(mica__ir *ir)
     mica__free(ir->values);
     mica__free(ir->nodes);
     mica__free(ir->leaves);
+    mica__free(ir->sources);
     mica__text_free(&ir->key);
 }
 
@@ -131,18 +134,15 @@ bool mica__ir_is_contiguous(const mica__ir_value *value)
  * --------------------------------------------------------------------------------------------------
  */
 
-static bool seen(const walk *w, int64_t mark)
-{
-    return mark >> 32 == w->number;
-}
-
 static mica_status add_leaf(walk *w, mica_array *array)
 {
     mica__ir *ir = w->ir;
-    if (seen(w, array->mark))
+    char text[MICA__ARRAY_TEXT];
+    if (array->seen == w->number)
         return MICA_OK;
-    if (array->donated)
-        MICA_FAIL(MICA_E_STATE, "the graph needs an array that was donated");
+    if (array->donation == MICA__GONE)
+        MICA_FAIL(MICA_E_STATE, "the graph needs %s, which was donated",
+                  mica__array_text(array, text));
     MICA_TRY(mica__grow(MICA_MEMORY_GRAPH, (void **)&ir->leaves, sizeof *ir->leaves,
                         ir->n_leaves + 1, &ir->leaves_capacity));
     mica__aval aval;
@@ -151,13 +151,14 @@ static mica_status add_leaf(walk *w, mica_array *array)
     MICA_TRY(add_value(ir, &aval, &id));
     ir->values[id].leaf = (int32_t)ir->n_leaves;
     ir->leaves[ir->n_leaves++] = array;
-    array->mark = w->number << 32 | id;
+    array->seen = w->number;
+    array->index = id;
     return MICA_OK;
 }
 
 static mica_status push(walk *w, mica__node *node)
 {
-    if (seen(w, node->mark))
+    if (node->seen == w->number)
         return MICA_OK;
     MICA_TRY(mica__grow(MICA_MEMORY_GRAPH, (void **)&w->stack, sizeof *w->stack, w->depth + 1,
                         &w->capacity));
@@ -173,8 +174,8 @@ static mica_status visit(walk *w, mica_array *array)
 static int32_t value_of(const walk *w, const mica_array *array)
 {
     if (!array->node)
-        return (int32_t)array->mark;
-    return w->ir->nodes[(int32_t)array->node->mark].out + array->out;
+        return array->index;
+    return w->ir->nodes[array->node->index].out + array->out;
 }
 
 /* All inputs have numbers: the node gets the next one. Outputs are inferred again, since a node
@@ -189,6 +190,8 @@ static mica_status number_node(walk *w, mica__node *node)
         ids[i] = value_of(w, node->in[i]);
         mica__aval_of(node->in[i], &in[i]);
     }
+    MICA_TRY(mica__grow(MICA_MEMORY_GRAPH, (void **)&ir->sources, sizeof *ir->sources,
+                        ir->n_sources + 1, &ir->sources_capacity));
     MICA_TRY(mica__rules_of(node->op)->infer(node->attrs, node->n_in, in, node->n_out, out));
     for (int i = 0; i < node->n_out; i++) {
         MICA_TRY(add_value(ir, &out[i], &id));
@@ -197,7 +200,10 @@ static mica_status number_node(walk *w, mica__node *node)
     }
     MICA_TRY(mica__ir_add_node(ir, node->op, node->attrs, node->n_in, ids, first, &id));
     ir->nodes[id].n_out = node->n_out;
-    node->mark = w->number << 32 | id;
+    ir->sources[ir->n_sources++] = node;
+    ir->n_recomputed += node->computed && mica__op_facts_of(node->op)->class != MICA__CLASS_VIEW;
+    node->seen = w->number;
+    node->index = id;
     return MICA_OK;
 }
 
@@ -206,7 +212,7 @@ static mica_status walk_all(walk *w)
     while (w->depth) {
         walk_step *top = &w->stack[w->depth - 1];
         mica__node *node = top->node;
-        if (seen(w, node->mark)) {
+        if (node->seen == w->number) {
             w->depth--;
         } else if (top->next_input < node->n_in) {
             MICA_TRY(visit(w, node->in[top->next_input++]));
@@ -246,8 +252,8 @@ mica_status mica__ir_collect(mica_ctx *ctx, int n_in, mica_array *const *inputs,
 {
     *ir = (mica__ir){.ctx = ctx, .key.kind = MICA_MEMORY_PROGRAMS};
     ir->arena.kind = MICA_MEMORY_GRAPH;
-    walk w = {.ir = ir, .number = atomic_fetch_add(&collections, 1) & INT32_MAX};
-    pthread_mutex_lock(&ctx->runtime->lock); /* marks of shared leaves */
+    walk w = {.ir = ir, .number = atomic_fetch_add(&collections, 1)};
+    pthread_mutex_lock(&ctx->runtime->lock); /* numbers of shared leaves */
     const mica_status status = collect(&w, n_in, inputs, n_out, outputs);
     pthread_mutex_unlock(&ctx->runtime->lock);
     mica__free(w.stack);
@@ -268,8 +274,9 @@ mica_status mica__ir_describe(mica__ir *ir)
     mica__text *key = &ir->key;
     for (int64_t i = 0; i < ir->n_leaves; i++) {
         const mica_array *leaf = ir->leaves[i];
+        const bool unaligned = leaf->buffer && (leaf->buffer->unaligned || leaf->offset % 64);
         const uint8_t head[4] = {(uint8_t)leaf->dtype, (uint8_t)leaf->ndim, leaf->placeholder,
-                                 leaf->buffer && (leaf->buffer->unaligned || leaf->offset % 64)};
+                                 (uint8_t)(unaligned | mica__array_may_be_taken(leaf) << 1)};
         put(key, head, sizeof head);
         put(key, leaf->shape, (size_t)leaf->ndim * sizeof *leaf->shape);
         put(key, leaf->extents.axis, (size_t)leaf->ndim);

@@ -18,6 +18,7 @@
 static mica_status begin_run(mica_program *program)
 {
     pthread_mutex_lock(&program->run_lock);
+    program->run_began = false;
     for (int i = 0; i < program->n_out; i++) {
         program->run_buffers[i] = NULL;
         program->run_outputs[i] = NULL;
@@ -77,6 +78,43 @@ static mica_status find_program(mica_ctx *mc, mica__ir *ir, mica_program **progr
     return MICA_OK;
 }
 
+/* After a run: an output that was written into an input has its buffer, and the input has no value
+ * any more, whether the run succeeded or not; what was offered to a run that succeeded is taken,
+ * too. */
+static void settle_inputs(mica_program *program, mica_array *const *inputs, bool success)
+{
+    for (int i = 0; i < program->n_out && program->run_began; i++) {
+        const int alias = program->outputs[i].alias;
+        program->run_offsets[i] = alias >= 0 ? inputs[alias]->offset : 0;
+        if (alias >= 0)
+            program->run_buffers[i] = mica__buffer_keep(inputs[alias]->buffer);
+    }
+    for (int i = 0; i < program->n_out && program->run_began; i++)
+        if (program->outputs[i].alias >= 0)
+            mica__array_consume(inputs[program->outputs[i].alias]);
+    for (int i = 0; i < program->n_in && success; i++)
+        if (inputs[i]->donation == MICA__OFFERED)
+            mica__array_consume(inputs[i]);
+}
+
+/* Results get their buffers. In an evaluation they let go of their graph: inputs may be gone
+ * afterwards. */
+static void fill_results(mica_program *program, mica_array *const *results)
+{
+    for (int i = 0; i < program->n_out; i++) {
+        mica__array_fill(results[i], program->run_buffers[i], program->run_offsets[i]);
+        program->run_buffers[i] = NULL;
+    }
+}
+
+/* Nodes that stay in graphs although their values were computed on the way. */
+static void note_computed(mica__runtime *runtime, const mica__ir *ir)
+{
+    atomic_fetch_add(&runtime->recomputed, ir->n_recomputed);
+    for (int64_t i = 0; i < ir->n_sources; i++)
+        ir->sources[i]->computed = true;
+}
+
 static mica_status eval_pending(mica_ctx *mc, int n, mica_array *const *pending)
 {
     mica__ir ir;
@@ -88,15 +126,30 @@ static mica_status eval_pending(mica_ctx *mc, int n, mica_array *const *pending)
         status = begin_run(program);
         if (status == MICA_OK)
             status = do_run(program, ir.leaves);
-        for (int i = 0; i < n && status == MICA_OK; i++) {
-            mica__array_fill(pending[i], program->run_buffers[i], 0);
-            program->run_buffers[i] = NULL;
+        settle_inputs(program, ir.leaves, status == MICA_OK);
+        if (status == MICA_OK) {
+            note_computed(mc->runtime, &ir);
+            fill_results(program, pending);
         }
         end_run(program);
     }
     mica_program_free(program);
     mica__ir_free(&ir);
     return status;
+}
+
+static mica_status check_eval(const mica_ctx *mc, int i, const mica_array *array)
+{
+    char text[MICA__ARRAY_TEXT];
+    if (!array)
+        MICA_FAIL(MICA_E_ARGUMENT, "eval: array %d is NULL", i);
+    if (array->donation != MICA__NOT_DONATED)
+        MICA_FAIL(MICA_E_STATE, "eval: array %d, %s, was donated", i,
+                  mica__array_text(array, text));
+    if (array->placeholder)
+        MICA_FAIL(MICA_E_STATE, "eval: array %d, %s, is a placeholder and has no value", i,
+                  mica__array_text(array, text));
+    return mica__check_context(mc, "eval: array", i, array);
 }
 
 mica_status mica_eval(mica_ctx *mc, int n, mica_array *const *arrays)
@@ -112,14 +165,7 @@ mica_status mica_eval(mica_ctx *mc, int n, mica_array *const *arrays)
     int n_pending = 0;
     mica_status status = MICA_OK;
     for (int i = 0; i < n && status == MICA_OK; i++) {
-        if (!arrays[i])
-            status = mica__fail(MICA_E_ARGUMENT, "eval: array %d is NULL", i);
-        else if (arrays[i]->donated)
-            status =
-                mica__fail(MICA_E_STATE, "eval: array %d was donated and has no value any more", i);
-        else if (arrays[i]->placeholder)
-            status =
-                mica__fail(MICA_E_STATE, "eval: array %d is a placeholder and has no value", i);
+        status = check_eval(mc, i, arrays[i]);
         bool listed = false;
         for (int j = 0; j < n_pending; j++)
             listed |= pending[j] == arrays[i];
@@ -135,6 +181,17 @@ mica_status mica_eval(mica_ctx *mc, int n, mica_array *const *arrays)
 /* --- compiled programs
  * ----------------------------------------------------------------------------------------- */
 
+/* A program keeps its constants: they cannot have been given away. */
+static mica_status check_constants(const mica__ir *ir)
+{
+    char text[MICA__ARRAY_TEXT];
+    for (int64_t i = 0; i < ir->n_leaves; i++)
+        if (ir->leaves[i]->donation != MICA__NOT_DONATED)
+            MICA_FAIL(MICA_E_STATE, "the graph needs %s, which was donated",
+                      mica__array_text(ir->leaves[i], text));
+    return MICA_OK;
+}
+
 mica_status mica_compile(mica_ctx *mc, int n_in, mica_array *const *inputs, int n_out,
                          mica_array *const *outs, mica_program **program)
 {
@@ -142,13 +199,19 @@ mica_status mica_compile(mica_ctx *mc, int n_in, mica_array *const *inputs, int 
         return mica__fail(MICA_E_ARGUMENT, "compile: no context");
     if (mc->status != MICA_OK)
         return mc->status;
-    for (int i = 0; i < n_in + n_out; i++)
-        if (!(i < n_in ? inputs[i] : outs[i - n_in]))
-            return mica__ctx_fail(mc, mica__fail(MICA_E_ARGUMENT, "compile: %s %d is NULL",
-                                                 i < n_in ? "input" : "output",
-                                                 i < n_in ? i : i - n_in));
+    for (int i = 0; i < n_in + n_out; i++) {
+        const char *what = i < n_in ? "compile: input" : "compile: output";
+        const int number = i < n_in ? i : i - n_in;
+        const mica_array *array = i < n_in ? inputs[i] : outs[number];
+        const mica_status fits = array ? mica__check_context(mc, what, number, array)
+                                       : mica__fail(MICA_E_ARGUMENT, "%s %d is NULL", what, number);
+        if (fits != MICA_OK)
+            return mica__ctx_fail(mc, fits);
+    }
     mica__ir ir;
     mica_status status = mica__ir_collect(mc, n_in, inputs, n_out, outs, &ir);
+    if (status == MICA_OK)
+        status = check_constants(&ir);
     if (status == MICA_OK)
         status = mica__program_make(&ir, n_in, true, program);
     mica__ir_free(&ir);
@@ -158,8 +221,12 @@ mica_status mica_compile(mica_ctx *mc, int n_in, mica_array *const *inputs, int 
 static mica_status check_run_input(const mica_program *program, int i, const mica_array *array)
 {
     const mica__aval *want = &program->inputs[i].aval;
-    if (!array || !array->buffer || array->donated)
-        MICA_FAIL(MICA_E_STATE, "input %d is not evaluated", i);
+    if (!array || !array->buffer)
+        MICA_FAIL(MICA_E_STATE, "input %d %s", i,
+                  !array                          ? "is NULL"
+                  : array->donation == MICA__GONE ? "was donated"
+                  : array->placeholder            ? "is a placeholder"
+                                                  : "is not evaluated");
     if (array->dtype != want->dtype || array->ndim != want->ndim)
         MICA_FAIL(MICA_E_SHAPE, "input %d is %s of %d dimensions, the program takes %s of %d", i,
                   mica_dtype_name(array->dtype), array->ndim, mica_dtype_name(want->dtype),
@@ -192,19 +259,17 @@ static mica_status make_results(mica_ctx *mc, const mica_program *program, const
     return MICA_OK;
 }
 
-static void fill_results(mica_program *program, mica_array *const *inputs, mica_array **results)
+/* An input that the program updates in place may be given once only. */
+static mica_status check_updated(const mica_program *program, mica_array *const *inputs)
 {
     for (int i = 0; i < program->n_out; i++) {
         const int alias = program->outputs[i].alias;
-        if (alias >= 0) {
-            inputs[alias]->donated = true; /* its old value is gone */
-            mica__array_fill(results[i], mica__buffer_keep(inputs[alias]->buffer),
-                             inputs[alias]->offset);
-        } else {
-            mica__array_fill(results[i], program->run_buffers[i], 0);
-            program->run_buffers[i] = NULL;
-        }
+        for (int j = 0; j < program->n_in && alias >= 0; j++)
+            if (j != alias && inputs[j]->buffer == inputs[alias]->buffer)
+                MICA_FAIL(MICA_E_ARGUMENT,
+                          "input %d is updated in place and given again as input %d", alias, j);
     }
+    return MICA_OK;
 }
 
 static mica_status run_checked(mica_ctx *mc, mica_program *program, mica_array *const *inputs,
@@ -215,11 +280,14 @@ static mica_status run_checked(mica_ctx *mc, mica_program *program, mica_array *
         MICA_TRY(check_run_input(program, i, inputs[i]));
         program->run_leading[i] = inputs[i]->ndim ? inputs[i]->shape[0] : 1;
     }
+    MICA_TRY(check_updated(program, inputs));
     MICA_TRY(mica__program_extents(program, program->run_leading, extents));
     MICA_TRY(make_results(mc, program, extents, results));
-    MICA_TRY(do_run(program, inputs));
-    fill_results(program, inputs, results);
-    return MICA_OK;
+    const mica_status status = do_run(program, inputs);
+    settle_inputs(program, inputs, status == MICA_OK);
+    if (status == MICA_OK)
+        fill_results(program, results);
+    return status;
 }
 
 mica_status mica_run(mica_ctx *mc, mica_program *program, mica_array *const *inputs,
@@ -252,11 +320,13 @@ const void *mica_data(const mica_array *array)
 {
     if (!array)
         return NULL;
-    if (array->donated || !array->buffer) {
-        mica__ctx_fail(array->ctx, mica__fail(MICA_E_STATE, "data: the array %s",
-                                              array->donated       ? "was donated"
-                                              : array->placeholder ? "is a placeholder"
-                                                                   : "is not evaluated"));
+    char text[MICA__ARRAY_TEXT];
+    if (array->donation != MICA__NOT_DONATED || !array->buffer) {
+        const char *why = array->donation      ? "was donated"
+                          : array->placeholder ? "is a placeholder"
+                                               : "is not evaluated";
+        mica__ctx_fail(mica__ctx_of(array),
+                       mica__fail(MICA_E_STATE, "data: %s %s", mica__array_text(array, text), why));
         return NULL;
     }
     return array->buffer->data + array->offset;
@@ -266,13 +336,14 @@ static const uint8_t *item(mica_array *array)
 {
     if (!array)
         return NULL;
+    mica_ctx *ctx = mica__ctx_of(array);
     if (mica_array_size(array) != 1) {
-        mica__ctx_fail(array->ctx,
-                       mica__fail(MICA_E_SHAPE, "item: the array has %lld elements, not one",
-                                  (long long)mica_array_size(array)));
+        mica__ctx_fail(ctx, mica__fail(MICA_E_SHAPE, "item: the array has %lld elements, not one",
+                                       (long long)mica_array_size(array)));
         return NULL;
     }
-    if (!array->buffer && !array->placeholder && mica_eval(array->ctx, 1, &array) != MICA_OK)
+    const bool pending = !array->buffer && !array->placeholder && !array->donation;
+    if (pending && mica_eval(ctx, 1, &array) != MICA_OK)
         return NULL;
     return mica_data(array);
 }
@@ -321,8 +392,9 @@ int64_t mica_item_i64(mica_array *array)
     case MICA_I64:
         return (int64_t)mica__load_u64(at);
     default:
-        mica__ctx_fail(array->ctx, mica__fail(MICA_E_ARGUMENT, "item: %s is no integer type",
-                                              mica_dtype_name(array->dtype)));
+        mica__ctx_fail(mica__ctx_of(array),
+                       mica__fail(MICA_E_ARGUMENT, "item: %s is no integer type",
+                                  mica_dtype_name(array->dtype)));
         return 0;
     }
 }

@@ -199,6 +199,7 @@ static mica_status run_prepared(mica_program *program, const mica__run_args *arg
     set_addresses(program, args, arena);
     set_extents(program, extents);
     count_tasks(&run);
+    program->run_began = true;
     mica__workers_run(program->runtime->workers, body, &run);
     atomic_fetch_add_explicit(&program->runtime->programs_run, 1, memory_order_relaxed);
     const mica_status status = (mica_status)atomic_load(&run.status);

@@ -4,6 +4,7 @@
 #include "core/graph.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* --- shapes
@@ -43,6 +44,25 @@ mica_status mica__shape_check(const char *what, const mica_shape *shape, mica_dt
     if (bytes < 0 || !mica__mul_i64(bytes, mica_dtype_bytes(dtype), &bytes))
         MICA_FAIL(MICA_E_SHAPE, "%s: a dimension is negative or the shape is too large", what);
     return MICA_OK;
+}
+
+const char *mica__shape_text(int ndim, const int64_t *shape, char out[MICA__SHAPE_TEXT])
+{
+    size_t at = 1;
+    out[0] = '[';
+    for (int i = 0; i < ndim && at < MICA__SHAPE_TEXT - 24; i++)
+        at += (size_t)snprintf(out + at, MICA__SHAPE_TEXT - at, "%s%lld", i ? ", " : "",
+                               (long long)shape[i]);
+    snprintf(out + at, MICA__SHAPE_TEXT - at, "]");
+    return out;
+}
+
+const char *mica__array_text(const mica_array *array, char out[MICA__ARRAY_TEXT])
+{
+    char shape[MICA__SHAPE_TEXT];
+    snprintf(out, MICA__ARRAY_TEXT, "%s %s", mica_dtype_name(array->dtype),
+             mica__shape_text(array->ndim, array->shape, shape));
+    return out;
 }
 
 void mica__aval_of(const mica_array *array, mica__aval *aval)
@@ -93,10 +113,11 @@ mica_array *mica__array_new(mica_ctx *ctx, const mica__aval *aval)
         return NULL;
     }
     *array = (mica_array){
-        .dtype = aval->dtype, .ndim = aval->ndim, .ctx = ctx, .extents = aval->extents, .mark = -1};
+        .dtype = aval->dtype, .ndim = aval->ndim, .ctx = ctx, .extents = aval->extents, .seen = -1};
     memcpy(array->shape, aval->shape, (size_t)aval->ndim * sizeof *aval->shape);
     atomic_init(&array->refs, 1);
     atomic_init(&array->kept, 0);
+    atomic_init(&array->pinned, 0);
     atomic_fetch_add_explicit(&ctx->refs, 1, memory_order_relaxed);
     scope_add(ctx->innermost, array);
     return array;
@@ -163,21 +184,22 @@ void mica__array_fill(mica_array *array, mica__buffer *buffer, int64_t offset)
     }
 }
 
+/* The count and the list change together: another thread may keep what this one releases. */
 mica_array *mica_keep(mica_array *array)
 {
     if (!array)
         return NULL;
+    mica__runtime *runtime = array->ctx->runtime;
     atomic_fetch_add_explicit(&array->refs, 1, memory_order_relaxed);
+    pthread_mutex_lock(&runtime->lock);
     if (atomic_fetch_add(&array->kept, 1) == 0) {
-        mica__runtime *runtime = array->ctx->runtime;
-        pthread_mutex_lock(&runtime->lock);
         array->kept_next = runtime->kept;
         array->kept_link = &runtime->kept;
         if (runtime->kept)
             runtime->kept->kept_link = &array->kept_next;
         runtime->kept = array;
-        pthread_mutex_unlock(&runtime->lock);
     }
+    pthread_mutex_unlock(&runtime->lock);
     return array;
 }
 
@@ -185,14 +207,14 @@ void mica_release(mica_array *array)
 {
     if (!array)
         return;
+    mica__runtime *runtime = array->ctx->runtime;
+    pthread_mutex_lock(&runtime->lock);
     if (atomic_fetch_sub(&array->kept, 1) == 1) {
-        mica__runtime *runtime = array->ctx->runtime;
-        pthread_mutex_lock(&runtime->lock);
         *array->kept_link = array->kept_next;
         if (array->kept_next)
             array->kept_next->kept_link = array->kept_link;
-        pthread_mutex_unlock(&runtime->lock);
     }
+    pthread_mutex_unlock(&runtime->lock);
     mica__array_unref(array);
 }
 
@@ -204,6 +226,45 @@ mica_array *mica_scope_return(mica_array *array)
     scope_remove(array);
     scope_add(outer, array);
     return array;
+}
+
+/* --- giving away ----------------------------------------------------------------------------- */
+
+bool mica__array_may_be_taken(const mica_array *array)
+{
+    const mica__buffer *buffer = array->buffer;
+    return array->donation == MICA__OFFERED && buffer && buffer->pool && !array->offset &&
+           buffer->bytes == mica_array_bytes(array) && atomic_load(&buffer->refs) == 1;
+}
+
+void mica__array_consume(mica_array *array)
+{
+    array->donation = MICA__GONE;
+    mica__buffer_release(array->buffer);
+    array->buffer = NULL;
+}
+
+static mica_status donate(mica_array *array)
+{
+    char text[MICA__ARRAY_TEXT];
+    if (!array)
+        MICA_FAIL(MICA_E_ARGUMENT, "donate: no array");
+    if (array->donation != MICA__NOT_DONATED)
+        MICA_FAIL(MICA_E_STATE, "donate: %s was donated before", mica__array_text(array, text));
+    if (!array->buffer)
+        MICA_FAIL(MICA_E_STATE, "donate: %s %s", mica__array_text(array, text),
+                  array->placeholder ? "is a placeholder" : "is not evaluated");
+    if (atomic_load(&array->pinned))
+        MICA_FAIL(MICA_E_STATE, "donate: %s is a constant of a compiled program",
+                  mica__array_text(array, text));
+    array->donation = MICA__OFFERED;
+    return MICA_OK;
+}
+
+mica_status mica_donate(mica_array *array)
+{
+    const mica_status status = donate(array);
+    return status == MICA_OK ? status : mica__ctx_fail(mica__ctx_of(array), status);
 }
 
 /* --- facts
@@ -255,8 +316,9 @@ static mica_array *leaf(mica_ctx *mc, const char *what, const mica_shape *shape,
 {
     if (!mc)
         return NULL;
-    if (mica__shape_check(what, shape, dtype) != MICA_OK) {
-        mica__ctx_fail(mc, MICA_E_SHAPE);
+    const mica_status status = mica__shape_check(what, shape, dtype);
+    if (status != MICA_OK) {
+        mica__ctx_fail(mc, status);
         return NULL;
     }
     mica__aval aval = {.dtype = dtype, .ndim = shape->ndim};
@@ -346,25 +408,56 @@ mica_array *mica_input_extent(mica_ctx *mc, const char *name, mica_shape shape, 
 /* --- recording operations
  * -------------------------------------------------------------------------------------- */
 
+/* Whether the calling thread may record in a context: its own ones; when it never opened any, one
+ * that was handed to it. */
+static bool may_record(const mica_ctx *ctx)
+{
+    const bool mine = !mica__ctx_current() || ctx->thread == mica__thread_mark();
+    return mine && atomic_load(&ctx->open);
+}
+
 mica_ctx *mica__ctx_for(int n, mica_array *const *inputs)
 {
-    for (int i = 0; i < n; i++)
-        if (inputs[i] && inputs[i]->ctx->open)
+    mica_ctx *found = NULL;
+    for (int i = 0; i < n; i++) {
+        if (!inputs[i] || !may_record(inputs[i]->ctx))
+            continue;
+        if (!inputs[i]->buffer)
             return inputs[i]->ctx;
-    mica_ctx *ctx = mica__ctx_current();
-    if (!ctx)
+        if (!found)
+            found = inputs[i]->ctx;
+    }
+    if (!found)
+        found = mica__ctx_current();
+    if (!found)
         mica__fail(MICA_E_STATE, "no context is open on this thread");
-    return ctx;
+    return found;
+}
+
+mica_ctx *mica__ctx_of(const mica_array *array)
+{
+    return array && may_record(array->ctx) ? array->ctx : mica__ctx_current();
+}
+
+mica_status mica__check_context(const mica_ctx *ctx, const char *what, int i,
+                                const mica_array *array)
+{
+    if (array->buffer || array->ctx == ctx)
+        return MICA_OK;
+    if (!atomic_load(&array->ctx->open))
+        MICA_FAIL(MICA_E_STATE, "%s %d was not evaluated before its context was closed", what, i);
+    MICA_FAIL(MICA_E_STATE, "%s %d belongs to another context's graph: evaluate it there first",
+              what, i);
 }
 
 static mica_status check_inputs(const mica_ctx *ctx, int n, mica_array *const *inputs)
 {
+    char text[MICA__ARRAY_TEXT];
     for (int i = 0; i < n; i++) {
-        if (inputs[i]->donated)
-            MICA_FAIL(MICA_E_STATE, "input %d was donated and has no value any more", i);
-        if (!inputs[i]->buffer && inputs[i]->ctx != ctx)
-            MICA_FAIL(MICA_E_STATE,
-                      "input %d belongs to another context's graph: evaluate it there first", i);
+        if (inputs[i]->donation != MICA__NOT_DONATED)
+            MICA_FAIL(MICA_E_STATE, "input %d, %s, was donated", i,
+                      mica__array_text(inputs[i], text));
+        MICA_TRY(mica__check_context(ctx, "input", i, inputs[i]));
     }
     return MICA_OK;
 }
@@ -381,7 +474,7 @@ static mica__node *node_new(mica__op op, const void *attrs, int n_in, mica_array
     node->op = op;
     node->n_in = n_in;
     node->n_out = n_out;
-    node->mark = -1;
+    node->seen = -1;
     node->attrs = (char *)node->in + in_bytes;
     if (attrs)
         memcpy(node->attrs, attrs, facts->attr_bytes);

@@ -34,20 +34,32 @@ typedef struct mica__node {
     mica__op op;
     int n_in;
     int n_out;
-    int64_t mark;            /* last compilation that saw it and the index there (collect.c) */
+    int64_t seen; /* number of the last collection that met it, and its index there (collect.c) */
+    int32_t index;
+    bool computed;           /* by an evaluation, for the sake of others */
     struct mica__node *next; /* in the list of nodes being freed */
     void *attrs;      /* mica__op_facts_of(op)->attr_bytes, behind the inputs in the same block */
     mica_array *in[]; /* [n_in] references */
 } mica__node;
 
+/* What became of an array that was given away. */
+typedef enum mica__donation {
+    MICA__NOT_DONATED,
+    MICA__OFFERED, /* the next program that reads it takes the buffer */
+    MICA__GONE     /* taken: there is no value any more */
+} mica__donation;
+
 struct mica_array {
     _Atomic int32_t refs;
-    _Atomic int32_t kept; /* references that belong to callers of mica_keep */
+    _Atomic int32_t kept;   /* references that belong to callers of mica_keep; changed under the
+                               runtime's lock */
+    _Atomic int32_t pinned; /* compiled programs that hold it as a constant */
     mica_dtype dtype;
     int ndim;
     int out; /* which output of node */
     bool placeholder;
-    bool donated;
+    uint8_t donation;     /* mica__donation */
+    int32_t index;        /* as a node's, for leaves */
     mica_ctx *ctx;        /* counted reference to the context that made it */
     mica__node *node;     /* NULL once evaluated, and for leaves */
     mica__buffer *buffer; /* NULL until evaluated */
@@ -55,7 +67,7 @@ struct mica_array {
     mica_scope *scope;    /* that owns one reference, or NULL */
     mica_array *scope_next, **scope_link;
     mica_array *kept_next, **kept_link; /* the runtime's list of kept arrays */
-    int64_t mark; /* as a node's, for leaves: only touched under the runtime's compile lock */
+    int64_t seen; /* as a node's, for leaves; it and index are touched under the runtime's lock */
     mica__extents extents;
     int64_t shape[];
 };
@@ -85,9 +97,32 @@ void mica__array_unref(mica_array *array);
 /* Marks an array evaluated: takes over the caller's reference to buffer, drops the node. */
 void mica__array_fill(mica_array *array, mica__buffer *buffer, int64_t offset);
 
-/* The context in which an operation on these inputs is recorded: that of the first input whose
- * context is open, else the thread's. NULL (recorded for the thread) when there is none. */
+/* Whether a program that reads the array may write an output into its buffer: it was donated, and
+ * nobody else holds the buffer. */
+bool mica__array_may_be_taken(const mica_array *array);
+
+/* Ends a donated array's value: the buffer goes, later use is an error. */
+void mica__array_consume(mica_array *array);
+
+/* The context in which an operation on these inputs is recorded: among the thread's own open
+ * contexts that of the first unevaluated input, else of the first one, else the thread's current
+ * one. A thread that never opened a context uses those of its inputs. NULL (recorded for the
+ * thread) when there is none. */
 mica_ctx *mica__ctx_for(int n, mica_array *const *inputs);
+
+/* The same for one array whose error is to be recorded. */
+mica_ctx *mica__ctx_of(const mica_array *array);
+
+/* Fails unless an unevaluated array belongs to ctx: graphs are one thread's. `what` and `i` name
+ * it. */
+mica_status mica__check_context(const mica_ctx *ctx, const char *what, int i,
+                                const mica_array *array);
+
+/* "[2, 3]" into out, cut where it does not fit; returns out. And "float32 [2, 3]". */
+#define MICA__SHAPE_TEXT 128
+const char *mica__shape_text(int ndim, const int64_t *shape, char out[MICA__SHAPE_TEXT]);
+#define MICA__ARRAY_TEXT 160
+const char *mica__array_text(const mica_array *array, char out[MICA__ARRAY_TEXT]);
 
 /* Records an operation and gives its outputs: checks the inputs (NULL: NULL out silently, since the
  * error is recorded already; donated; of another thread's open graph), runs the op's inference,

@@ -21,9 +21,10 @@ typedef struct mica__ir_value {
     int64_t *shape;   /* [ndim] at the bounds */
     int64_t *strides; /* [ndim] elements; set by the view pass */
     uint8_t *extents; /* [ndim] 1 + extent number, or 0 */
-    int32_t node;     /* that computes it, or -1 for leaves */
+    int32_t node;     /* that computes it, or -1 for leaves and views */
     int32_t leaf;     /* index into ir->leaves, or -1 */
     int32_t base;
+    int32_t shows; /* the value whose elements a view shows; itself unless it is a view */
     int64_t offset;
     int32_t output; /* program output it is stored as, or -1 */
     int32_t first;  /* phases between which its storage is needed (bases only) */
@@ -53,7 +54,10 @@ typedef struct mica__ir {
     int64_t n_nodes, nodes_capacity;
     mica_array **leaves; /* borrowed; placeholders and evaluated arrays, in order of first use */
     int64_t n_leaves, leaves_capacity;
-    int32_t *outputs; /* value id of each program output */
+    mica__node **sources; /* borrowed; the graph's nodes that were collected */
+    int64_t n_sources, sources_capacity;
+    int64_t n_recomputed; /* of them, that an earlier evaluation computed and did not keep */
+    int32_t *outputs;     /* value id of each program output */
     int n_outputs;
     int32_t n_phases;
     size_t scratch; /* bytes a worker needs at most */

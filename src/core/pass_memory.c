@@ -65,18 +65,37 @@ static int32_t root(const mica__ir *ir, int32_t id)
     return id;
 }
 
-/* Whether node may write its output over its input j, stored in `base`. Only one node may read that
- * storage in its last phase. */
-static bool may_take_over(const mica__ir *ir, const mica__ir_node *node, int j, int32_t base,
+/* Whether an input that begins its storage is exactly what the output would be written over. */
+static bool covers(const mica__ir_value *in, const mica__ir_value *out)
+{
+    return in->dtype == out->dtype && in->offset == 0 && mica__ir_size(in) == mica__ir_size(out) &&
+           mica__ir_is_contiguous(in);
+}
+
+/* Whether node is the only reader of a storage in its last phase, and reads it nowhere but at the
+ * element that it writes next. */
+static bool reads_in_place(const mica__ir *ir, const mica__ir_node *node, int32_t base,
+                           const int32_t *readers)
+{
+    int32_t reads = 0;
+    for (int j = 0; j < node->n_in; j++) {
+        const mica__ir_value *in = &ir->values[node->in[j]];
+        if (root(ir, in->base) != base)
+            continue;
+        if (j >= 32 || !(node->kernel->in_place >> j & 1) || !covers(in, &ir->values[node->out]))
+            return false;
+        reads++;
+    }
+    return node->kernel->n_stages == 1 && reads && reads == readers[base];
+}
+
+/* Whether node may write its output over an input stored in `base`, which dies there. */
+static bool may_take_over(const mica__ir *ir, const mica__ir_node *node, int32_t base,
                           const int32_t *readers)
 {
-    const mica__ir_value *in = &ir->values[node->in[j]];
-    const mica__ir_value *storage = &ir->values[base];
-    const mica__ir_value *out = &ir->values[node->out];
-    return (node->kernel->in_place >> j & 1) && in_arena(ir, base) &&
-           storage->last == node->phase && readers[base] == 1 && in->dtype == out->dtype &&
-           in->offset == 0 && mica__ir_bytes(storage) == mica__ir_bytes(out) &&
-           mica__ir_is_contiguous(in);
+    return in_arena(ir, base) && ir->values[base].last == node->phase &&
+           mica__ir_bytes(&ir->values[base]) == mica__ir_bytes(&ir->values[node->out]) &&
+           reads_in_place(ir, node, base, readers);
 }
 
 /* Elementwise outputs take over the storage of an input that dies there. */
@@ -84,11 +103,11 @@ static void reuse_in_place(mica__ir *ir, int32_t *readers)
 {
     for (int64_t i = 0; i < ir->n_nodes; i++) {
         const mica__ir_node *node = &ir->nodes[i];
-        if (!node->kernel->in_place || node->kernel->n_stages != 1 || !in_arena(ir, node->out))
+        if (!node->kernel->in_place || !in_arena(ir, node->out))
             continue;
-        for (int j = 0; j < node->n_in && j < 32; j++) {
+        for (int j = 0; j < node->n_in; j++) {
             const int32_t base = root(ir, ir->values[node->in[j]].base);
-            if (!may_take_over(ir, node, j, base, readers))
+            if (!may_take_over(ir, node, base, readers))
                 continue;
             ir->values[base].last = ir->values[node->out].last;
             readers[base] = readers[node->out];
@@ -98,6 +117,42 @@ static void reuse_in_place(mica__ir *ir, int32_t *readers)
     }
     for (int64_t v = 0; v < ir->n_values; v++) /* views of an output follow it */
         ir->values[v].base = root(ir, (int32_t)v);
+}
+
+/* A program output may be written into an array that was donated: over it by the step that reads it
+ * last, or once nobody reads it any more. */
+static bool may_take_leaf(const mica__ir *ir, int32_t leaf, int32_t out, bool in_place,
+                          const int32_t *readers)
+{
+    const mica__ir_value *storage = &ir->values[leaf], *value = &ir->values[out];
+    const mica__ir_node *node = &ir->nodes[value->node];
+    if (value->base != out || mica__ir_bytes(storage) != mica__ir_bytes(value))
+        return false;
+    if (in_place)
+        return storage->last == node->phase && reads_in_place(ir, node, leaf, readers);
+    return storage->last < node->phase;
+}
+
+static bool is_taken(const mica__ir *ir, int32_t leaf)
+{
+    for (int i = 0; i < ir->n_outputs; i++)
+        if (ir->values[ir->outputs[i]].base == leaf)
+            return true;
+    return false;
+}
+
+static void take_donated(mica__ir *ir, bool in_place, const int32_t *readers)
+{
+    for (int64_t l = 0; l < ir->n_values; l++) {
+        const int32_t leaf = ir->values[l].leaf;
+        if (leaf < 0 || !mica__array_may_be_taken(ir->leaves[leaf]) || is_taken(ir, (int32_t)l))
+            continue;
+        for (int i = 0; i < ir->n_outputs; i++)
+            if (may_take_leaf(ir, (int32_t)l, ir->outputs[i], in_place, readers)) {
+                ir->values[ir->outputs[i]].base = (int32_t)l;
+                break;
+            }
+    }
 }
 
 /* How many inputs of nodes read each base in its last phase. */
@@ -240,6 +295,8 @@ mica_status mica__pass_memory(mica__ir *ir)
     if (ready) {
         lifetimes(ir);
         count_last_readers(ir, readers);
+        take_donated(ir, true, readers);
+        take_donated(ir, false, readers);
         reuse_in_place(ir, readers);
         const int64_t n = gather(ir, blocks);
         ir->live_bytes = largest_live_sum(blocks, n, ir->n_phases, change);

@@ -28,8 +28,7 @@ static mica_status place_node(mica__ir *ir, mica__ir_node *node, last_use *uses,
         const last_use *use = &uses[value->base];
         start = max(start, use->written + 1);
         const mica__ir_value *held = &ir->values[use->version];
-        if (held->node >= 0 && held->base != use->version && value->node < held->node &&
-            node->in[i] != use->version)
+        if (held->node >= 0 && held->base != use->version && value->shows != use->version)
             MICA_FAIL(MICA_E_STATE, "%s reads an array after %s updated it in place",
                       mica__op_facts_of(node->op)->name,
                       mica__op_facts_of(ir->nodes[held->node].op)->name);

@@ -12,7 +12,9 @@
 
 static void set_view(mica__ir *ir, int32_t id, int32_t of, int64_t extra_offset)
 {
+    ir->values[id].node = -1;
     ir->values[id].base = ir->values[of].base;
+    ir->values[id].shows = ir->values[of].shows;
     ir->values[id].offset = ir->values[of].offset + extra_offset;
 }
 

@@ -154,9 +154,11 @@ static mica_status freeze_ends(mica_program *program, const mica__ir *ir, int n_
     program->run_inputs = take(program, (size_t)program->n_in, sizeof *program->run_inputs);
     program->run_leading = take(program, (size_t)program->n_in, sizeof *program->run_leading);
     program->run_outputs = take(program, (size_t)program->n_out, sizeof *program->run_outputs);
+    program->run_offsets = take(program, (size_t)program->n_out, sizeof *program->run_offsets);
     program->run_buffers = take(program, (size_t)program->n_out, sizeof *program->run_buffers);
     if (!program->inputs || !program->outputs || !program->constants || !program->run_inputs ||
-        !program->run_leading || !program->run_outputs || !program->run_buffers)
+        !program->run_leading || !program->run_outputs || !program->run_offsets ||
+        !program->run_buffers)
         return MICA_E_MEMORY;
     for (int64_t i = 0; i < ir->n_values; i++)
         if (ir->values[i].leaf >= 0 && ir->values[i].leaf < program->n_in)
@@ -173,6 +175,7 @@ static mica_status freeze_ends(mica_program *program, const mica__ir *ir, int n_
                       "the graph reads a placeholder that is no input of the program");
         program->constants[program->n_constants++] = ir->leaves[i];
         atomic_fetch_add_explicit(&ir->leaves[i]->refs, 1, memory_order_relaxed);
+        atomic_fetch_add(&ir->leaves[i]->pinned, 1);
     }
     return MICA_OK;
 }
@@ -189,10 +192,10 @@ static void freeze_facts(mica_program *program, const mica__ir *ir)
     facts->n_phases = program->n_phases;
     for (int i = 0; i < program->n_out; i++) {
         const mica__aval *aval = &program->outputs[i].aval;
+        facts->output_bytes += mica__array_cost(aval->ndim);
         if (program->outputs[i].alias < 0)
             facts->output_bytes += mica__buffer_cost(mica__shape_size(aval->ndim, aval->shape) *
-                                                     mica_dtype_bytes(aval->dtype)) +
-                                   mica__array_cost(aval->ndim);
+                                                     mica_dtype_bytes(aval->dtype));
     }
     facts->peak_bytes = facts->output_bytes;
     if (facts->arena_bytes)
@@ -238,8 +241,10 @@ void mica_program_free(mica_program *program)
 {
     if (!program || atomic_fetch_sub_explicit(&program->refs, 1, memory_order_acq_rel) != 1)
         return;
-    for (int i = 0; i < program->n_constants; i++)
+    for (int i = 0; i < program->n_constants; i++) {
+        atomic_fetch_sub(&program->constants[i]->pinned, 1);
         mica__array_unref(program->constants[i]);
+    }
     mica__arena_free(&program->memory);
     pthread_mutex_destroy(&program->run_lock);
     mica__free(program);

@@ -8,6 +8,11 @@ bool mica__is_float(mica_dtype dtype)
     return dtype == MICA_F16 || dtype == MICA_BF16 || dtype == MICA_F32 || dtype == MICA_F64;
 }
 
+bool mica__is_inexact(mica_dtype dtype)
+{
+    return mica__is_float(dtype) || dtype == MICA_C64;
+}
+
 static bool is_unsigned(mica_dtype dtype)
 {
     return dtype >= MICA_U8 && dtype <= MICA_U64;
@@ -25,7 +30,7 @@ bool mica__is_integer(mica_dtype dtype)
 
 mica_dtype mica__to_inexact(mica_dtype dtype)
 {
-    return mica__is_float(dtype) || dtype == MICA_C64 ? dtype : MICA_F32;
+    return mica__is_inexact(dtype) ? dtype : MICA_F32;
 }
 
 static mica_dtype promote_floats(mica_dtype a, mica_dtype b)

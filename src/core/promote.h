@@ -12,6 +12,7 @@
 mica_dtype mica__promote(mica_dtype a, mica_dtype b);
 
 bool mica__is_float(mica_dtype dtype);   /* f16, bf16, f32, f64 */
+bool mica__is_inexact(mica_dtype dtype); /* floats and c64 */
 bool mica__is_integer(mica_dtype dtype); /* without bool */
 
 /* The dtype of functions that are not defined on integers: floats and c64 stay, the rest is f32. */

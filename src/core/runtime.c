@@ -62,8 +62,8 @@ static void runtime_free(mica__runtime *runtime)
     while (runtime->kept) {
         mica_array *array = runtime->kept;
         leaked++;
-        atomic_store(&array->kept, 1);
-        mica_release(array);
+        for (int32_t n = atomic_load(&array->kept); n > 0; n--)
+            mica_release(array);
     }
     if (leaked && runtime->log)
         runtime->log(runtime->log_user, 1,
@@ -145,7 +145,8 @@ static mica_ctx *ctx_new(mica__runtime *runtime)
         mica__free(ctx);
         return NULL;
     }
-    ctx->open = true;
+    atomic_init(&ctx->open, true);
+    ctx->thread = mica__thread_mark();
     ctx->previous = current;
     return ctx;
 }
@@ -182,6 +183,11 @@ void mica__ctx_unref(mica_ctx *ctx)
         mica__free(ctx);
 }
 
+const void *mica__thread_mark(void)
+{
+    return &current;
+}
+
 mica_ctx *mica__ctx_current(void)
 {
     return current;
@@ -202,7 +208,7 @@ void mica_close(mica_ctx *mc)
         return;
     while (mc->innermost)
         mica_scope_pop(mc->innermost);
-    mc->open = false;
+    atomic_store(&mc->open, false);
     forget_current(mc);
     pthread_mutex_lock(&process_lock);
     if (--process_runtime->contexts == 0) {

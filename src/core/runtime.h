@@ -49,7 +49,8 @@ typedef struct mica__extent {
 
 struct mica_ctx {
     _Atomic int32_t refs; /* the opener and every array */
-    bool open;
+    _Atomic bool open;
+    const void *thread; /* mica__thread_mark of the thread that opened it */
     mica__runtime *runtime;
     mica_scope *root;
     mica_scope *innermost;
@@ -66,6 +67,9 @@ mica_status mica__ctx_fail(mica_ctx *ctx, mica_status status);
 
 /* The thread's current context, or NULL. */
 mica_ctx *mica__ctx_current(void);
+
+/* An address that tells threads apart. */
+const void *mica__thread_mark(void);
 
 void mica__ctx_unref(mica_ctx *ctx);
 

@@ -17,6 +17,7 @@ struct mica_model {
     mica__activations activations;
     char name[256];
     int64_t n_parameters;
+    bool checked; /* the weights' scales, at the first step */
 };
 
 /* Programs of a model for one KV type and one set of bounds. Made when first needed, one for each

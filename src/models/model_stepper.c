@@ -8,6 +8,7 @@
 
 #include "core/program.h"
 #include "models/model.h"
+#include "models/weights_check.h"
 
 #define N_BUCKETS 3
 #define MAX_ENDS  (MICA__STEP_INPUTS + 2 * MICA__KV_MAX_POOLS)
@@ -64,6 +65,11 @@ static mica_status run_step(void *user, const mica__step *step)
     uint8_t *in[MAX_ENDS], *out[1 + MICA__KV_MAX_POOLS] = {NULL};
     int64_t leading[MAX_ENDS];
     mica_program *program;
+    if (!stepper->model->checked) {
+        MICA_TRY(mica__weights_check(stepper->model->files, &stepper->model->weights,
+                                     &stepper->model->spec, stepper->model->mc->runtime->workers));
+        stepper->model->checked = true;
+    }
     if (step->table_stride != stepper->bounds.blocks) {
         forget_programs(stepper); /* the rows of block tables are part of the programs */
         stepper->bounds.blocks = step->table_stride;

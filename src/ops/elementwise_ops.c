@@ -21,6 +21,16 @@ static mica_status infer_keep(void *attrs, int n_in, const mica__aval *in, int n
     return MICA_OK;
 }
 
+/* The magnitude of a complex number is real. */
+static mica_status infer_abs(void *attrs, int n_in, const mica__aval *in, int n_out,
+                             mica__aval *out)
+{
+    MICA_TRY(infer_keep(attrs, n_in, in, n_out, out));
+    if (in[0].dtype == MICA_C64)
+        out[0].dtype = MICA_F32;
+    return MICA_OK;
+}
+
 static mica_status infer_negative(void *attrs, int n_in, const mica__aval *in, int n_out,
                                   mica__aval *out)
 {
@@ -99,7 +109,7 @@ static mica_array *rsqrt_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_
 }
 
 const mica__rules mica__elementwise_rules[] = {
-    {MICA__OP_ABS, "magnitude", infer_keep, NULL, 0, 0},
+    {MICA__OP_ABS, "magnitude", infer_abs, NULL, 0, 0},
     {MICA__OP_NEGATIVE, "negation; integers wrap", infer_negative, NULL, 0, 0},
     {MICA__OP_SQUARE, "a * a", infer_keep, NULL, 0, 0},
     {MICA__OP_SQRT, "square root, correctly rounded", infer_inexact, NULL, 0, 0},
@@ -132,15 +142,43 @@ const mica__rules mica__elementwise_rules[] = {
  * --------------------------------------------------------------------------------------------------
  */
 
+/* Whether the kernels widen this dtype themselves: everything else is converted first. */
+static bool is_tile_float(mica_dtype dtype)
+{
+    return dtype == MICA_F32 || dtype == MICA_F16 || dtype == MICA_BF16;
+}
+
+static mica_array *operand_as(mica_array *a, mica_dtype dtype)
+{
+    return is_tile_float(a->dtype) && is_tile_float(dtype) ? a : mica_astype(a, dtype);
+}
+
+/* dtype kept. */
 static mica_array *unary(mica__op op, mica_array *a)
 {
     return a ? mica__apply(mica__ctx_for(1, &a), op, NULL, 1, &a) : NULL;
 }
 
+/* A function that is not defined on integers. */
+static mica_array *inexact(mica__op op, mica_array *a)
+{
+    return a ? unary(op, operand_as(a, mica__to_inexact(a->dtype))) : NULL;
+}
+
+static mica_array *binary_as(mica__op op, mica_array *a, mica_array *b, mica_dtype dtype)
+{
+    mica_array *in[2] = {operand_as(a, dtype), operand_as(b, dtype)};
+    return mica__apply(mica__ctx_for(2, in), op, NULL, 2, in);
+}
+
 static mica_array *binary(mica__op op, mica_array *a, mica_array *b)
 {
-    mica_array *in[2] = {a, b};
-    return a && b ? mica__apply(mica__ctx_for(2, in), op, NULL, 2, in) : NULL;
+    return a && b ? binary_as(op, a, b, mica__promote(a->dtype, b->dtype)) : NULL;
+}
+
+static mica_array *inexact_binary(mica__op op, mica_array *a, mica_array *b)
+{
+    return a && b ? binary_as(op, a, b, mica__to_inexact(mica__promote(a->dtype, b->dtype))) : NULL;
 }
 
 mica_array *mica_abs(mica_array *a)
@@ -160,67 +198,67 @@ mica_array *mica_square(mica_array *a)
 
 mica_array *mica_sqrt(mica_array *a)
 {
-    return unary(MICA__OP_SQRT, a);
+    return inexact(MICA__OP_SQRT, a);
 }
 
 mica_array *mica_rsqrt(mica_array *a)
 {
-    return unary(MICA__OP_RSQRT, a);
+    return inexact(MICA__OP_RSQRT, a);
 }
 
 mica_array *mica_reciprocal(mica_array *a)
 {
-    return unary(MICA__OP_RECIPROCAL, a);
+    return inexact(MICA__OP_RECIPROCAL, a);
 }
 
 mica_array *mica_exp(mica_array *a)
 {
-    return unary(MICA__OP_EXP, a);
+    return inexact(MICA__OP_EXP, a);
 }
 
 mica_array *mica_log(mica_array *a)
 {
-    return unary(MICA__OP_LOG, a);
+    return inexact(MICA__OP_LOG, a);
 }
 
 mica_array *mica_sin(mica_array *a)
 {
-    return unary(MICA__OP_SIN, a);
+    return inexact(MICA__OP_SIN, a);
 }
 
 mica_array *mica_cos(mica_array *a)
 {
-    return unary(MICA__OP_COS, a);
+    return inexact(MICA__OP_COS, a);
 }
 
 mica_array *mica_tanh(mica_array *a)
 {
-    return unary(MICA__OP_TANH, a);
+    return inexact(MICA__OP_TANH, a);
 }
 
 mica_array *mica_sigmoid(mica_array *a)
 {
-    return unary(MICA__OP_SIGMOID, a);
+    return inexact(MICA__OP_SIGMOID, a);
 }
 
 mica_array *mica_erf(mica_array *a)
 {
-    return unary(MICA__OP_ERF, a);
+    return inexact(MICA__OP_ERF, a);
 }
 
 mica_array *mica_silu(mica_array *a)
 {
-    return unary(MICA__OP_SILU, a);
+    return inexact(MICA__OP_SILU, a);
 }
 
 mica_array *mica_gelu(mica_array *a)
 {
-    return unary(MICA__OP_GELU, a);
+    return inexact(MICA__OP_GELU, a);
 }
 
 mica_array *mica_gelu_tanh(mica_array *a)
 {
-    return unary(MICA__OP_GELU_TANH, a);
+    return inexact(MICA__OP_GELU_TANH, a);
 }
 
 mica_array *mica_add(mica_array *a, mica_array *b)
@@ -240,7 +278,7 @@ mica_array *mica_multiply(mica_array *a, mica_array *b)
 
 mica_array *mica_divide(mica_array *a, mica_array *b)
 {
-    return binary(MICA__OP_DIVIDE, a, b);
+    return inexact_binary(MICA__OP_DIVIDE, a, b);
 }
 
 mica_array *mica_maximum(mica_array *a, mica_array *b)
@@ -255,12 +293,12 @@ mica_array *mica_minimum(mica_array *a, mica_array *b)
 
 mica_array *mica_swiglu(mica_array *gate, mica_array *up)
 {
-    return binary(MICA__OP_SWIGLU, gate, up);
+    return inexact_binary(MICA__OP_SWIGLU, gate, up);
 }
 
 mica_array *mica_geglu(mica_array *gate, mica_array *up)
 {
-    return binary(MICA__OP_GEGLU, gate, up);
+    return inexact_binary(MICA__OP_GEGLU, gate, up);
 }
 
 mica_array *mica_astype(mica_array *a, mica_dtype dtype)

@@ -126,8 +126,24 @@ static mica_status infer_attention(void *attrs, int n_in, const mica__aval *in, 
     return MICA_OK;
 }
 
+static mica_array *rms_norm_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+{
+    const mica__norm_attrs *a = attrs;
+    (void)n_in;
+    const mica_dtype dtype = in[0]->dtype, wide = dtype == MICA_F64 ? MICA_F64 : MICA_F32;
+    mica_array *x = mica_astype(in[0], wide), *weight = mica_astype(in[1], wide);
+    mica_array *eps = mica_scalar(ctx, (double)a->eps, wide);
+    mica_array *mean = mica_mean(mica_square(x), 1u << (in[0]->ndim - 1), true);
+    mica_array *y = mica_multiply(x, mica_rsqrt(mica_add(mean, eps)));
+    if (a->weight_offset != 0)
+        weight = mica_add(weight, mica_scalar(ctx, (double)a->weight_offset, wide));
+    y = mica_multiply(y, weight);
+    return y ? mica_astype(y, dtype) : NULL;
+}
+
 const mica__rules mica__fast_rules[] = {
-    {MICA__OP_RMS_NORM, "root mean square norm over the last axis", infer_rms_norm, NULL, 0, 0},
+    {MICA__OP_RMS_NORM, "root mean square norm over the last axis", infer_rms_norm, rms_norm_parts,
+     0, 0},
     {MICA__OP_ROPE_TABLE, "cosines and sines of positions", infer_rope_table, NULL, 0, 0},
     {MICA__OP_ROPE, "rotary position embedding from a table", infer_rope, NULL, 0, 0},
     {MICA__OP_KV_WRITE, "keys and values into the paged pool, in place", infer_kv_write, NULL, 0,
@@ -140,7 +156,12 @@ mica_array *mica__rms_norm(mica_array *x, mica_array *weight, float eps, float o
 {
     const mica__norm_attrs attrs = {.eps = eps, .weight_offset = offset};
     mica_array *in[2] = {x, weight};
-    return x && weight ? mica__apply(mica__ctx_for(2, in), MICA__OP_RMS_NORM, &attrs, 2, in) : NULL;
+    if (!x || !weight)
+        return NULL;
+    mica_ctx *ctx = mica__ctx_for(2, in);
+    mica_array *y = mica__apply(ctx, MICA__OP_RMS_NORM, &attrs, 2, in);
+    const bool no_kernel = x->dtype == MICA_F64 || weight->dtype == MICA_F64;
+    return y && no_kernel ? rms_norm_parts(ctx, &attrs, 2, in) : y;
 }
 
 mica_array *mica_rms_norm(mica_array *x, mica_array *weight, float eps)

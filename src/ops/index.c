@@ -11,9 +11,8 @@ static mica_status infer_take(void *attrs, int n_in, const mica__aval *in, int n
 {
     mica__axis_attrs *a = attrs;
     (void)n_in, (void)n_out;
-    if (in[1].dtype != MICA_U32 && in[1].dtype != MICA_I32)
-        MICA_FAIL(MICA_E_SHAPE, "indices must be uint32 or int32, not %s",
-                  mica_dtype_name(in[1].dtype));
+    if (!mica__is_integer(in[1].dtype))
+        MICA_FAIL(MICA_E_SHAPE, "indices must be integers, not %s", mica_dtype_name(in[1].dtype));
     MICA_TRY(mica__infer_axis(&a->axis, in[0].ndim));
     if (in[0].ndim - 1 + in[1].ndim > MICA_MAX_DIMS)
         MICA_FAIL(MICA_E_SHAPE, "the result has more than %d dimensions", MICA_MAX_DIMS);

@@ -3,20 +3,6 @@
  */
 #include "ops/infer.h"
 
-#include <stdio.h>
-#include <string.h>
-
-const char *mica__shape_text(int ndim, const int64_t *shape, char out[MICA__SHAPE_TEXT])
-{
-    size_t at = 1;
-    out[0] = '[';
-    for (int i = 0; i < ndim && at < MICA__SHAPE_TEXT - 24; i++)
-        at += (size_t)snprintf(out + at, MICA__SHAPE_TEXT - at, "%s%lld", i ? ", " : "",
-                               (long long)shape[i]);
-    snprintf(out + at, MICA__SHAPE_TEXT - at, "]");
-    return out;
-}
-
 mica_status mica__infer_broadcast(const mica__aval *a, const mica__aval *b, mica__aval *out)
 {
     out->ndim = a->ndim > b->ndim ? a->ndim : b->ndim;

@@ -7,10 +7,6 @@
 #include "core/graph.h"
 #include "core/promote.h"
 
-/* "[2, 3]" into out (at least 128 bytes), cut where it does not fit; returns out. */
-#define MICA__SHAPE_TEXT 128
-const char *mica__shape_text(int ndim, const int64_t *shape, char out[MICA__SHAPE_TEXT]);
-
 /* The shape two values broadcast to; the failure names both. Extents: an axis that varies must meet
  * one of length 1 or the same extent. */
 mica_status mica__infer_broadcast(const mica__aval *a, const mica__aval *b, mica__aval *out);

@@ -36,7 +36,7 @@ static mica_status infer_matmul(void *attrs, int n_in, const mica__aval *in, int
     batch_b.ndim -= 2;
     MICA_TRY(mica__infer_broadcast(&batch_a, &batch_b, &out[0]));
     out[0].dtype = mica__promote(in[0].dtype, in[1].dtype);
-    if (!mica__is_float(out[0].dtype) && out[0].dtype != MICA_C64)
+    if (!mica__is_inexact(out[0].dtype))
         MICA_FAIL(MICA_E_UNSUPPORTED, "products of %s are not defined",
                   mica_dtype_name(out[0].dtype));
     out[0].extents.axis[out[0].ndim] = in[0].extents.axis[na - 2];
@@ -66,6 +66,15 @@ static mica_array *product(mica_array *a, mica_array *b)
     return mica__apply(mica__ctx_for(2, in), MICA__OP_MATMUL, &attrs, 2, in);
 }
 
+/* The kernels widen f16, bf16 and f32 themselves; everything else is converted first. Where the
+ * result is no inexact type the operation itself says so. */
+static mica_array *operand_as(mica_array *a, mica_dtype dtype)
+{
+    const bool kernel_widens =
+        mica__is_float(a->dtype) && a->dtype != MICA_F64 && dtype != MICA_F64 && dtype != MICA_C64;
+    return kernel_widens || !mica__is_inexact(dtype) ? a : mica_astype(a, dtype);
+}
+
 mica_array *mica_matmul(mica_array *a, mica_array *b)
 {
     if (!a || !b)
@@ -75,12 +84,12 @@ mica_array *mica_matmul(mica_array *a, mica_array *b)
                        mica__fail(MICA_E_SHAPE, "matmul: an operand is a scalar"));
         return NULL;
     }
-    const mica_dtype dtype = mica__to_inexact(mica__promote(a->dtype, b->dtype));
+    const mica_dtype dtype = mica__promote(a->dtype, b->dtype);
     const bool vector_a = a->ndim == 1, vector_b = b->ndim == 1;
-    if (!mica__is_float(a->dtype))
-        a = mica_astype(a, dtype);
-    if (!mica__is_float(b->dtype))
-        b = mica_astype(b, dtype);
+    a = operand_as(a, dtype);
+    b = operand_as(b, dtype);
+    if (!a || !b)
+        return NULL;
     if (vector_a)
         a = mica_expand_dims(a, 0);
     if (vector_b)

@@ -79,6 +79,8 @@ static mica_status infer_softmax(void *attrs, int n_in, const mica__aval *in, in
     mica__axis_attrs *a = attrs;
     (void)n_in, (void)n_out;
     MICA_TRY(mica__infer_axis(&a->axis, in[0].ndim));
+    if (in[0].dtype == MICA_C64)
+        MICA_FAIL(MICA_E_UNSUPPORTED, "not defined for %s", mica_dtype_name(in[0].dtype));
     if (in[0].extents.axis[a->axis])
         MICA_FAIL(MICA_E_UNSUPPORTED, "axis %d varies from run to run and cannot be reduced",
                   a->axis);
@@ -87,12 +89,25 @@ static mica_status infer_softmax(void *attrs, int n_in, const mica__aval *in, in
     return MICA_OK;
 }
 
+/* Halves work in f32, as the kernel does. */
+static mica_array *softmax_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+{
+    const mica__axis_attrs *a = attrs;
+    (void)ctx, (void)n_in;
+    const mica_dtype dtype = in[0]->dtype;
+    const uint32_t axis = 1u << a->axis;
+    mica_array *x = dtype == MICA_F64 ? in[0] : mica_astype(in[0], MICA_F32);
+    mica_array *e = mica_exp(mica_subtract(x, mica_max(x, axis, true)));
+    mica_array *y = mica_divide(e, mica_sum(e, axis, true));
+    return y ? mica_astype(y, mica__to_inexact(dtype)) : NULL;
+}
+
 const mica__rules mica__reduce_rules[] = {
     {MICA__OP_SUM, "sum over axes", infer_sum, NULL, 0, 0},
     {MICA__OP_MEAN, "mean over axes", infer_mean, NULL, 0, 0},
     {MICA__OP_MAX, "largest over axes; NaN if there is one", infer_extreme, NULL, 0, 0},
     {MICA__OP_MIN, "smallest over axes; NaN if there is one", infer_extreme, NULL, 0, 0},
-    {MICA__OP_SOFTMAX, "exp(a - max) / sum over one axis", infer_softmax, NULL, 0, 0},
+    {MICA__OP_SOFTMAX, "exp(a - max) / sum over one axis", infer_softmax, softmax_parts, 0, 0},
     {MICA__N_OPS, NULL, NULL, NULL, 0, 0},
 };
 
@@ -129,10 +144,17 @@ mica_array *mica_softmax(mica_array *a, int axis)
     if (!a)
         return NULL;
     a = mica_astype(a, mica__to_inexact(a->dtype));
+    if (!a)
+        return NULL;
     int32_t at = axis;
-    if (!a || mica__infer_axis(&at, a->ndim) != MICA_OK || at == a->ndim - 1) {
+    const bool known = mica__infer_axis(&at, a->ndim) == MICA_OK;
+    if (known && a->dtype == MICA_F64) { /* no kernel */
+        const mica__axis_attrs attrs = {.axis = at};
+        return a->shape[at] ? softmax_parts(a->ctx, &attrs, 1, &a) : a;
+    }
+    if (!known || at == a->ndim - 1) {
         const mica__axis_attrs attrs = {.axis = axis};
-        return a ? mica__apply(mica__ctx_for(1, &a), MICA__OP_SOFTMAX, &attrs, 1, &a) : NULL;
+        return mica__apply(mica__ctx_for(1, &a), MICA__OP_SOFTMAX, &attrs, 1, &a);
     }
     /* The kernel works along the last axis: swap it there and back, which costs nothing. */
     int axes[MICA_MAX_DIMS];

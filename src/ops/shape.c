@@ -118,6 +118,21 @@ static int64_t clamp(int64_t v, int64_t low, int64_t high)
     return v < low ? low : v > high ? high : v;
 }
 
+/* Attributes of one axis in a form that gives itself when it is inferred again: an empty or single
+ * slice has step 1, a backward one that ends before the first element stops at -n - 1. */
+static void settle_slice(mica__slice_attrs *a, int axis, int64_t n, int64_t start, int64_t length)
+{
+    const int64_t step = a->step[axis];
+    a->start[axis] = length ? start : 0;
+    a->stop[axis] = a->start[axis] + length;
+    if (length <= 1) {
+        a->step[axis] = 1;
+        return;
+    }
+    const int64_t last = start + (length - 1) * step;
+    a->stop[axis] = step > 0 ? last + 1 : last > 0 ? last - 1 : -n - 1;
+}
+
 static mica_status infer_slice(void *attrs, int n_in, const mica__aval *in, int n_out,
                                mica__aval *out)
 {
@@ -133,14 +148,12 @@ static mica_status infer_slice(void *attrs, int n_in, const mica__aval *in, int 
         int64_t start = a->start[i], stop = a->stop[i];
         start = clamp(start < 0 && start >= -n ? start + n : start, low, high);
         stop = clamp(stop < 0 && stop >= -n ? stop + n : stop, low, high);
-        int64_t length =
-            step > 0 ? (stop - start + step - 1) / step : (start - stop - step - 1) / -step;
-        length = length > 0 ? length : 0;
+        const int64_t length = step > 0 ? (stop > start ? (stop - start - 1) / step + 1 : 0)
+                                        : (start > stop ? (start - stop - 1) / -step + 1 : 0);
         if (in[0].extents.axis[i] && (length != n || step != 1))
             MICA_FAIL(MICA_E_UNSUPPORTED,
                       "axis %d varies from run to run and can be taken whole only", i);
-        a->start[i] = start;
-        a->stop[i] = stop;
+        settle_slice(a, i, n, start, length);
         out[0].shape[i] = length;
         out[0].extents.axis[i] = in[0].extents.axis[i];
     }
@@ -245,6 +258,108 @@ mica_array *mica_transpose(mica_array *a, int n, const int *axes)
     for (int i = 0; i < a->ndim; i++)
         attrs.axes[i] = n ? axes[i] : a->ndim - 1 - i;
     return mica__apply(ctx, MICA__OP_TRANSPOSE, &attrs, 1, &a);
+}
+
+/* Axis `from` of a moved to `to`, those in between towards `from`; both are checked by the caller.
+ */
+static mica_array *move_axis(mica_array *a, int from, int to)
+{
+    int axes[MICA_MAX_DIMS];
+    for (int i = 0; i < a->ndim; i++)
+        axes[i] = i == to ? from : i >= from && i < to ? i + 1 : i <= from && i > to ? i - 1 : i;
+    return mica_transpose(a, a->ndim, axes);
+}
+
+/* Wraps two axes of an op; false with the failure recorded in a's context. */
+static bool wrap_axes(mica_array *a, const char *op, int axes[2])
+{
+    for (int i = 0; i < 2; i++) {
+        int32_t at = axes[i];
+        const mica_status status = mica__infer_axis(&at, a->ndim);
+        if (status != MICA_OK) {
+            mica__ctx_fail(mica__ctx_for(1, &a), mica__fail_at(status, "%s", op));
+            return false;
+        }
+        axes[i] = at;
+    }
+    return true;
+}
+
+mica_array *mica_moveaxis(mica_array *a, int source, int destination)
+{
+    int at[2] = {source, destination};
+    return a && wrap_axes(a, "moveaxis", at) ? move_axis(a, at[0], at[1]) : NULL;
+}
+
+mica_array *mica_swapaxes(mica_array *a, int axis1, int axis2)
+{
+    int at[2] = {axis1, axis2}, axes[MICA_MAX_DIMS];
+    if (!a || !wrap_axes(a, "swapaxes", at))
+        return NULL;
+    for (int i = 0; i < a->ndim; i++)
+        axes[i] = i == at[0] ? at[1] : i == at[1] ? at[0] : i;
+    return mica_transpose(a, a->ndim, axes);
+}
+
+mica_array *mica_flatten(mica_array *a, int start_axis, int end_axis)
+{
+    if (!a)
+        return NULL;
+    if (!a->ndim)
+        return mica_reshape(a, mica_shape_of(1, (const int64_t[]){1}));
+    int first = start_axis < 0 ? start_axis + a->ndim : start_axis;
+    int last = end_axis < 0 ? end_axis + a->ndim : end_axis;
+    first = first < 0 ? 0 : first;
+    last = last < a->ndim ? last : a->ndim - 1;
+    if (first > last) {
+        mica__ctx_fail(mica__ctx_for(1, &a),
+                       mica__fail(MICA_E_SHAPE,
+                                  "flatten: no axes from %d to %d in an array of %d dimensions",
+                                  start_axis, end_axis, a->ndim));
+        return NULL;
+    }
+    mica_shape shape = {.ndim = a->ndim - (last - first)};
+    for (int i = 0; i < shape.ndim; i++)
+        shape.dims[i] = i <= first ? a->shape[i] : a->shape[i + last - first];
+    shape.dims[first] = mica__shape_size(last - first + 1, a->shape + first);
+    return mica_reshape(a, shape);
+}
+
+mica_array *mica_unflatten(mica_array *a, int axis, mica_shape parts)
+{
+    int at[2] = {axis, axis};
+    if (!a || !wrap_axes(a, "unflatten", at))
+        return NULL;
+    mica_ctx *ctx = mica__ctx_for(1, &a);
+    const int added = parts.ndim - 1;
+    int64_t known = 1;
+    int unknown = -1;
+    bool fits = parts.ndim >= 1 && parts.ndim <= MICA_MAX_DIMS && a->ndim + added <= MICA_MAX_DIMS;
+    for (int i = 0; i < parts.ndim && fits; i++) {
+        if (parts.dims[i] == -1 && unknown < 0)
+            unknown = i;
+        else
+            fits = parts.dims[i] >= 0 && mica__mul_i64(known, parts.dims[i], &known);
+    }
+    const int64_t length = a->shape[at[0]];
+    if (fits && unknown >= 0) {
+        fits = known && length % known == 0;
+        parts.dims[unknown] = fits ? length / known : 0;
+    } else {
+        fits &= known == length;
+    }
+    if (!fits) {
+        mica__ctx_fail(ctx, mica__fail(MICA_E_SHAPE,
+                                       "unflatten: axis %d of length %lld does not have this shape",
+                                       axis, (long long)length));
+        return NULL;
+    }
+    mica_shape shape = {.ndim = a->ndim + added};
+    for (int i = 0; i < shape.ndim; i++)
+        shape.dims[i] = i < at[0]            ? a->shape[i]
+                        : i <= at[0] + added ? parts.dims[i - at[0]]
+                                             : a->shape[i - added];
+    return mica_reshape(a, shape);
 }
 
 mica_array *mica_slice(mica_array *a, int n, const int64_t *start, const int64_t *stop,

@@ -100,10 +100,12 @@ int64_t mica__engine_default_kv(const mica__stepper *stepper, int64_t context, i
     const int64_t blocks = (context + MICA__KV_BLOCK_TOKENS - 1) / MICA__KV_BLOCK_TOKENS;
     for (int pool = 0; pool < stepper->n_pools; pool++) {
         const mica__pool_spec *spec = &stepper->pools[pool];
-        want +=
-            (double)n_sequences *
-            ((double)spec->block_bytes * (spec->kind == MICA__POOL_STATE ? 2.0 : (double)blocks) +
-             2.0 * (double)sysconf(_SC_PAGESIZE)); /* rounded up to whole pages */
+        const int64_t page = (int64_t)sysconf(_SC_PAGESIZE);
+        int64_t block_bytes = spec->block_bytes; /* a block may need the pages around it, too */
+        if (block_bytes % page)
+            block_bytes = page % block_bytes ? (block_bytes / page + 2) * page : page;
+        want += (double)n_sequences * (double)block_bytes *
+                (spec->kind == MICA__POOL_STATE ? 2.0 : (double)blocks);
     }
     mica_memory_usage usage;
     mica_memory_read(&usage);
@@ -428,6 +430,11 @@ mica_status mica_engine_cancel(mica_engine *engine, int64_t id)
     if (!found)
         MICA_FAIL(MICA_E_NOT_FOUND, "request %lld has ended or never was", (long long)id);
     return MICA_OK;
+}
+
+void mica_engine_interrupt(mica_engine *engine, bool interrupt)
+{
+    atomic_store(&engine->interrupted, interrupt);
 }
 
 /* --- stepping --------------------------------------------------------------------------------- */

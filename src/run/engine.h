@@ -12,6 +12,7 @@
 
 struct mica_engine {
     mica__stepper stepper;
+    _Atomic bool interrupted; /* the stepper looks at it between phases */
     mica__scheduler scheduler;
     mica__sampler sampler;
     mica__event_queue events;

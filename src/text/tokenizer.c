@@ -120,6 +120,20 @@ static mica_status encode_words(encoding *e, const char *text, int64_t n, bool a
 
 /* --- stretches between added tokens --- */
 
+/* The first plain span that ends behind `base`. */
+static int64_t first_span(const encoding *e, int64_t base)
+{
+    int64_t low = 0, high = e->n_plain;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (e->plain[middle].to <= base)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* Where the plain spans of text[0, n), which starts at `base` of the input, lie once the text is
  * normalised: the parts are measured one by one. */
 static mica_status move_spans(encoding *e, const char *text, int64_t base, int64_t n, bool at_start,
@@ -127,8 +141,10 @@ static mica_status move_spans(encoding *e, const char *text, int64_t base, int64
 {
     *n_moved = 0;
     int64_t done = 0, length = 0;
-    for (int64_t i = 0; i < 2 * e->n_plain; i++) {
+    for (int64_t i = 2 * first_span(e, base); i < 2 * e->n_plain; i++) {
         const mica_text_span *span = &e->plain[i / 2];
+        if (i % 2 == 0 && span->from >= base + n)
+            break;
         int64_t border = (i % 2 ? span->to : span->from) - base;
         border = border < 0 ? 0 : border > n ? n : border;
         if (border > done) {

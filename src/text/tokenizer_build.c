@@ -34,6 +34,7 @@ void mica_tokenizer_free(mica_tokenizer *t)
     mica__normalizer_free(&t->normalizer);
     mica__pretokenizer_free(&t->pre);
     mica__free(t->added);
+    mica__free(t->added_at);
     mica__added_set_free(&t->raw);
     mica__added_set_free(&t->normalized);
     mica__free(t->ends);
@@ -73,13 +74,27 @@ mica_status mica__tokenizer_put_added(mica_tokenizer *t, int64_t id, const char 
                               .single_word = flags.single_word,
                               .lstrip = flags.lstrip,
                               .rstrip = flags.rstrip};
-    for (int64_t i = 0; i < t->n_added; i++)
-        if (t->added[i].id == id) {
-            t->added[i] = item;
-            return MICA_OK;
-        }
+    return mica__tokenizer_note_added(t, item);
+}
+
+bool mica__tokenizer_is_added(const mica_tokenizer *t, int32_t id)
+{
+    return id < t->n_added_at && t->added_at[id] >= 0;
+}
+
+mica_status mica__tokenizer_note_added(mica_tokenizer *t, mica__added item)
+{
+    if (mica__tokenizer_is_added(t, item.id)) {
+        t->added[t->added_at[item.id]] = item;
+        return MICA_OK;
+    }
+    MICA_TRY(mica__grow(MICA_MEMORY_TEXT, (void **)&t->added_at, sizeof *t->added_at,
+                        (int64_t)item.id + 1, &t->added_at_capacity));
+    while (t->n_added_at <= item.id)
+        t->added_at[t->n_added_at++] = -1;
     MICA_TRY(mica__grow(MICA_MEMORY_TEXT, (void **)&t->added, sizeof *t->added, t->n_added + 1,
                         &t->added_capacity));
+    t->added_at[item.id] = (int32_t)t->n_added;
     t->added[t->n_added++] = item;
     return MICA_OK;
 }
@@ -232,6 +247,8 @@ mica_status mica__tokenizer_add_end(mica_tokenizer *t, int32_t id)
     for (int64_t i = 0; i < t->n_ends; i++)
         if (t->ends[i] == id)
             return MICA_OK;
+    if (t->n_ends == MICA__MAX_ENDS)
+        MICA_FAIL(MICA_E_FORMAT, "more than %d tokens end an answer", MICA__MAX_ENDS);
     MICA_TRY(mica__grow(MICA_MEMORY_TEXT, (void **)&t->ends, sizeof *t->ends, t->n_ends + 1,
                         &t->ends_capacity));
     t->ends[t->n_ends++] = id;
@@ -251,6 +268,8 @@ mica_status mica__tokenizer_add_template(mica_tokenizer *t, const char *name, in
             t->templates[i] = made;
             return MICA_OK;
         }
+    if (status == MICA_OK && t->n_templates == MICA__MAX_TEMPLATES)
+        status = mica__fail(MICA_E_FORMAT, "more than %d chat templates", MICA__MAX_TEMPLATES);
     if (status == MICA_OK)
         status = mica__grow(MICA_MEMORY_TEXT, (void **)&t->templates, sizeof *t->templates,
                             t->n_templates + 1, &t->templates_capacity);

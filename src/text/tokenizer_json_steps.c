@@ -477,6 +477,8 @@ static mica_status add_template(const mica__json *template, post_reading *r)
     const mica__json *single = mica__json_get(template, "single");
     if (!single || single->type != MICA__JSON_ARRAY)
         MICA_FAIL(MICA_E_FORMAT, "a TemplateProcessing has no template \"single\"");
+    if (single->n > 4 * MICA__MAX_TEMPLATE_IDS)
+        MICA_FAIL(MICA_E_UNSUPPORTED, "a template of %lld parts", (long long)single->n);
     bool before = true;
     for (const mica__json *item = single->first; item; item = item->next) {
         const mica__json *token = mica__json_get(item, "SpecialToken");

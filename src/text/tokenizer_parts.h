@@ -16,6 +16,8 @@
 #include "text/pretokenize.h"
 
 #define MICA__MAX_TEMPLATE_IDS 8
+#define MICA__MAX_ENDS         256                /* tokens that end an answer */
+#define MICA__MAX_TEMPLATES    64                 /* named chat templates */
 #define MICA__MAX_FILE_BYTES   (INT64_C(1) << 28) /* of any tokenizer file */
 
 /* How the text of a token becomes its bytes. */
@@ -43,6 +45,9 @@ struct mica_tokenizer {
     mica__added *added; /* [n_added] as the loaders gave them */
     int64_t n_added;
     int64_t added_capacity;
+    int32_t *added_at; /* [n_added_at] where an id stands in `added`, -1 nowhere */
+    int64_t n_added_at;
+    int64_t added_at_capacity;
     mica__added_set raw;        /* found in the text itself */
     mica__added_set normalized; /* found after normalisation */
 
@@ -71,6 +76,12 @@ typedef struct mica__added_flags {
 /* Puts an added token: a new one, or one the vocabulary has under this id with the same text. */
 mica_status mica__tokenizer_put_added(mica_tokenizer *t, int64_t id, const char *text, int64_t n,
                                       mica__added_flags flags);
+
+/* Adds the item to the added tokens, or replaces the one of its id. */
+mica_status mica__tokenizer_note_added(mica_tokenizer *t, mica__added item);
+
+/* Whether this id is an added token. */
+bool mica__tokenizer_is_added(const mica_tokenizer *t, int32_t id);
 
 /* Text to id works from here on. */
 mica_status mica__tokenizer_index(mica_tokenizer *t);

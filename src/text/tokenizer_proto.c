@@ -287,15 +287,10 @@ mica_status mica__put_special_pieces(mica_tokenizer *t, bool normalized)
         const bool special = kind == MICA_TOKEN_CONTROL || kind == MICA_TOKEN_UNKNOWN;
         if (!special && kind != MICA_TOKEN_ADDED)
             continue;
-        bool known = false;
-        for (int64_t i = 0; i < t->n_added && !known; i++)
-            known = t->added[i].id == id;
-        if (known)
-            continue;
-        MICA_TRY(mica__grow(MICA_MEMORY_TEXT, (void **)&t->added, sizeof *t->added, t->n_added + 1,
-                            &t->added_capacity));
-        t->added[t->n_added++] =
-            (mica__added){.id = id, .special = special, .normalized = normalized && !special};
+        if (!mica__tokenizer_is_added(t, id))
+            MICA_TRY(mica__tokenizer_note_added(
+                t,
+                (mica__added){.id = id, .special = special, .normalized = normalized && !special}));
     }
     return MICA_OK;
 }

@@ -231,6 +231,7 @@ class Files(Case):
         self.write('src/base/x.c', '/* x.c - something. */\n/* SPDX-License-Identifier: MIT */\n')
         self.assert_finds('file-comment', 'src/base/x.c:1', 'SPDX')
         self.write('src/base/x.c', '/* x.c - something. SPDX-License-Identifier: MIT */\n')
+        self.write('src/base/x.c', '/* x.c - something. SPDX-License-Identifier:\n * MIT\n */\n')
         self.write('tools/run', '#!/bin/sh\n')
         self.assert_finds('file-comment', 'tools/run:1')
 
@@ -282,7 +283,10 @@ class Files(Case):
         self.assert_clean()
         self.c('src/base/y.h')
         self.assert_finds('untested', 'src/base/x.h:1')
-        self.c('src/base/y_part.c', '#include "base/x.h"\n')
+        part = self.c('src/base/y_part.c', '#include "base/x.h"\n')
+        self.assert_clean()
+        os.rename(part, os.path.join(self.root, 'src/base/part.c'))
+        self.c('src/base/part.c', '#include "base/y.h"\n#include "base/x.h"\n')
         self.assert_clean()
 
     def test_header_behind_a_tested_public_header_is_tested(self):
@@ -312,7 +316,7 @@ class Text(Case):
         for word in ('TO' + 'DO', 'FIX' + 'ME', 'X' + 'XX'):
             self.c('src/base/x.c', f'/* {word}: later */\n')
             self.assert_finds('leftover', 'src/base/x.c:4', word)
-        self.c('src/base/x.c', 'static char name[] = "mica-XXXXXX";\n')
+        self.c('src/base/x.c', 'static char name[] = "mica-XXXXXX", script[] = "X' + 'XX";\n')
         self.assert_clean()
 
     def test_paths_of_one_machine_are_found(self):

@@ -222,3 +222,6 @@ static inline vd d_gelu(vd x)
     const vd share = vd_sel(vd_lt(x, vd_set(0.0)), tail, vd_sub(vd_set(1.0), tail));
     return d_gated(x, vd_mul(x, share));
 }
+
+#undef HORNER
+#undef ROUNDER

@@ -19,7 +19,8 @@ enum {
     SPAN_TOKENS = SPAN_CHUNKS * MICA__CHUNK_TOKENS,
     TASK_ROWS = 64,    /* query rows of a task, unless one token has more */
     ENOUGH_TASKS = 64, /* so many tasks occupy the workers without splitting spans */
-    MOST_RANGES = 32
+    MOST_RANGES = 32,
+    FEW_ROWS = 16 /* so few rows wait for memory more than they compute */
 };
 
 static const int64_t most_workspace = 16 << 20;
@@ -301,7 +302,7 @@ static mica_status walk_spans(const query_run *run, int64_t from, int64_t to)
         const int64_t last =
             smaller(span * SPAN_CHUNKS + SPAN_CHUNKS - 1, highest / MICA__CHUNK_TOKENS);
         for (int64_t chunk = first; chunk <= last; chunk++) {
-            if (rows < MICA__WIDEN_ROWS && chunk + 2 <= highest / MICA__CHUNK_TOKENS)
+            if (rows <= FEW_ROWS && chunk + 2 <= highest / MICA__CHUNK_TOKENS)
                 prefetch_chunk(run, chunk + 2);
             MICA_TRY(attend_chunk(run, chunk));
         }

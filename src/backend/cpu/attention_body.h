@@ -375,13 +375,16 @@ static void attend_f32(const mica__chunk *chunk, int n_rows, const float *const 
     attend_all(chunk, MICA__KV_F32, n_rows, q, states, values, value_stride, scratch);
 }
 
-/* Many rows share the work of widening the chunk once. */
+/* Many rows share the work of widening the chunk once; few are read as they lie. Codes cost more to
+ * read, so fewer rows pay for it. */
+#define WIDEN_ROWS(dtype) ((dtype) >= MICA__KV_Q8 ? TILE_ROWS + 1 : 2 * TILE_ROWS + 1)
+
 #define ATTEND(name, dtype)                                                                        \
     static void name(const mica__chunk *chunk, int n_rows, const float *const *q,                  \
                      mica__softmax_state *states, float *values, int64_t value_stride,             \
                      float *scratch)                                                               \
     {                                                                                              \
-        if (n_rows < MICA__WIDEN_ROWS) {                                                           \
+        if (n_rows < WIDEN_ROWS(dtype)) {                                                          \
             attend_all(chunk, dtype, n_rows, q, states, values, value_stride, scratch);            \
             return;                                                                                \
         }                                                                                          \

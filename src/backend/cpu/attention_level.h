@@ -33,9 +33,8 @@ typedef struct mica__chunk {
     float soft_cap;
 } mica__chunk;
 
-/* Rows of a register tile, at most; and how many rows make it worth to widen a chunk to f32. */
+/* Rows of a register tile, at most. */
 #define MICA__ATTEND_ROWS 4
-#define MICA__WIDEN_ROWS  8
 
 /* Floats of scratch that attend needs: for tiles, and for a widened chunk behind them. */
 static inline int64_t mica__attend_tile_floats(int64_t value_dim)

@@ -13,7 +13,8 @@
 /* clang-format off */
 const mica__kernel *const mica__cpu_kernels[] = {
     &mica__kernel_quantize_rows,     &mica__kernel_qmatmul_i8,   &mica__kernel_qmatmul,
-    &mica__kernel_matmul_transposed, &mica__kernel_matmul_plain, &mica__kernel_embed,
+    &mica__kernel_matmul_transposed, &mica__kernel_matmul_plain, &mica__kernel_matmul_wide,
+    &mica__kernel_embed,
     MICA__ELEMENTWISE_OPS(ENTRY_OP)
     MICA__VECTOR_KERNELS(ENTRY)
 };

@@ -93,6 +93,17 @@ static inline __attribute__((always_inline)) mica__v64 fifth_bits(mica__v64 v, i
     return x.v;
 }
 
+static inline __attribute__((always_inline)) void even_odd(const int8_t *in, int64_t n, int8_t *out)
+{
+    const __m256i order = _mm256_broadcastsi128_si256(
+        _mm_set_epi8(15, 13, 11, 9, 14, 12, 10, 8, 7, 5, 3, 1, 6, 4, 2, 0));
+    for (int64_t i = 0; i < n; i += 32)
+        _mm256_storeu_si256(
+            (__m256i *)(void *)(out + i),
+            _mm256_shuffle_epi8(_mm256_loadu_si256((const __m256i *)(const void *)(in + i)),
+                                order));
+}
+
 #define VL           8
 #define MAX_ACTS     2
 #define WIDE_COLUMNS 0

@@ -11,6 +11,7 @@ extern const mica__kernel mica__kernel_qmatmul_i8;
 extern const mica__kernel mica__kernel_qmatmul;
 extern const mica__kernel mica__kernel_matmul_transposed;
 extern const mica__kernel mica__kernel_matmul_plain;
+extern const mica__kernel mica__kernel_matmul_wide;
 extern const mica__kernel mica__kernel_embed;
 
 #endif

@@ -78,6 +78,14 @@ static inline __attribute__((always_inline)) mica__v64 fifth_bits(mica__v64 v, i
     return (mica__v64)_mm512_maskz_mov_epi8(set, _mm512_set1_epi8(16));
 }
 
+static inline __attribute__((always_inline)) void even_odd(const int8_t *in, int64_t n, int8_t *out)
+{
+    const __m512i order =
+        _mm512_broadcast_i32x4(_mm_set_epi8(15, 13, 11, 9, 14, 12, 10, 8, 7, 5, 3, 1, 6, 4, 2, 0));
+    for (int64_t i = 0; i < n; i += 64)
+        _mm512_storeu_si512(out + i, _mm512_shuffle_epi8(_mm512_loadu_si512(in + i), order));
+}
+
 #define VL           16
 #define MAX_ACTS     6
 #define WIDE_COLUMNS 1

@@ -83,6 +83,14 @@ static inline __attribute__((always_inline)) mica__v64 fifth_bits(mica__v64 v, i
            (bits << 25 & 0x10000000u);
 }
 
+static inline __attribute__((always_inline)) void even_odd(const int8_t *in, int64_t n, int8_t *out)
+{
+    static const uint8_t places[16] = {0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15};
+    const uint8x16_t order = vld1q_u8(places);
+    for (int64_t i = 0; i < n; i += 16)
+        vst1q_s8(out + i, vqtbl1q_s8(vld1q_s8(in + i), order));
+}
+
 #define VL           4
 #define MAX_ACTS     2
 #define WIDE_COLUMNS 0

@@ -53,15 +53,14 @@ typedef struct tile {
 
 /* Groups with one scale: acc = fma(sa, fma(d, isum, +0), acc), or with a bias. magic: start values
  * carry MAGIC_BITS and d has at most 22 significant bits. */
-INLINE void tile_groups(const tile *t, const int columns, const int acts, const bool magic,
-                        const bool wide, const bool bias)
+INLINE void tile_groups(const tile *t, const int columns, const int acts, const int64_t steps,
+                        const bool magic, const bool wide, const bool bias)
 {
-    const int64_t steps = t->group / 32;
     vf acc[MAX_ACTS][MAX_COLUMNS];
     for (int a = 0; a < acts; a++)
         for (int c = 0; c < columns; c++)
             acc[a][c] = vf_load(t->acc + a * t->stride + c * VL);
-    for (int64_t g = 0; g < t->n / t->group; g++) {
+    for (int64_t g = 0; g < t->n / 32 / steps; g++) {
         vi isum[MAX_ACTS][MAX_COLUMNS];
         for (int a = 0; a < acts; a++)
             for (int c = 0; c < columns; c++)
@@ -162,6 +161,7 @@ typedef enum tile_kind {
     TILE_SCALE, /* f16 scales */
     TILE_SCALE_WIDE,
     TILE_SCALE_ANY, /* scales of any range */
+    TILE_BIAS_32,   /* groups of 32 */
     TILE_BIAS,
     TILE_BIAS_WIDE,
     TILE_Q2_K,
@@ -183,19 +183,22 @@ INLINE void tile_of(tile_kind kind, const tile *t, const int columns, const int 
 {
     switch (kind) {
     case TILE_SCALE:
-        tile_groups(t, columns, acts, true, false, false);
+        tile_groups(t, columns, acts, 1, true, false, false);
         break;
     case TILE_SCALE_WIDE:
-        tile_groups(t, columns, acts, true, true, false);
+        tile_groups(t, columns, acts, 1, true, true, false);
         break;
     case TILE_SCALE_ANY:
-        tile_groups(t, columns, acts, false, false, false);
+        tile_groups(t, columns, acts, 1, false, false, false);
+        break;
+    case TILE_BIAS_32:
+        tile_groups(t, columns, acts, 1, false, false, true);
         break;
     case TILE_BIAS:
-        tile_groups(t, columns, acts, false, false, true);
+        tile_groups(t, columns, acts, t->group / 32, false, false, true);
         break;
     case TILE_BIAS_WIDE:
-        tile_groups(t, columns, acts, false, true, true);
+        tile_groups(t, columns, acts, t->group / 32, false, true, true);
         break;
     default:
         tile_super(t, columns, acts, super_kinds[kind]);
@@ -248,6 +251,7 @@ INLINE void tile_of(tile_kind kind, const tile *t, const int columns, const int 
 TILE_FUNCTIONS(TILE_SCALE)
 TILE_FUNCTIONS(TILE_SCALE_WIDE)
 TILE_FUNCTIONS(TILE_SCALE_ANY)
+TILE_FUNCTIONS(TILE_BIAS_32)
 TILE_FUNCTIONS(TILE_BIAS)
 TILE_FUNCTIONS(TILE_BIAS_WIDE)
 TILE_FUNCTIONS(TILE_Q2_K)
@@ -259,11 +263,11 @@ TILE_FUNCTIONS(TILE_IQ4_XS)
 
 static void (*const tiles[N_TILE_KINDS][2][4])(const tile *) = {
     [TILE_SCALE] = TILE_ROW(TILE_SCALE),         [TILE_SCALE_WIDE] = TILE_ROW(TILE_SCALE_WIDE),
-    [TILE_SCALE_ANY] = TILE_ROW(TILE_SCALE_ANY), [TILE_BIAS] = TILE_ROW(TILE_BIAS),
-    [TILE_BIAS_WIDE] = TILE_ROW(TILE_BIAS_WIDE), [TILE_Q2_K] = TILE_ROW(TILE_Q2_K),
-    [TILE_Q3_K] = TILE_ROW(TILE_Q3_K),           [TILE_Q4_K] = TILE_ROW(TILE_Q4_K),
-    [TILE_Q5_K] = TILE_ROW(TILE_Q5_K),           [TILE_Q6_K] = TILE_ROW(TILE_Q6_K),
-    [TILE_IQ4_XS] = TILE_ROW(TILE_IQ4_XS),
+    [TILE_SCALE_ANY] = TILE_ROW(TILE_SCALE_ANY), [TILE_BIAS_32] = TILE_ROW(TILE_BIAS_32),
+    [TILE_BIAS] = TILE_ROW(TILE_BIAS),           [TILE_BIAS_WIDE] = TILE_ROW(TILE_BIAS_WIDE),
+    [TILE_Q2_K] = TILE_ROW(TILE_Q2_K),           [TILE_Q3_K] = TILE_ROW(TILE_Q3_K),
+    [TILE_Q4_K] = TILE_ROW(TILE_Q4_K),           [TILE_Q5_K] = TILE_ROW(TILE_Q5_K),
+    [TILE_Q6_K] = TILE_ROW(TILE_Q6_K),           [TILE_IQ4_XS] = TILE_ROW(TILE_IQ4_XS),
 };
 
 /* --- what a format asks of a tile --- */
@@ -305,7 +309,7 @@ static plan plan_of(const mica__qweight *w)
             return (plan){TILE_BIAS_WIDE, wide - 128, 0};
         return (plan){TILE_BIAS, 0, 0};
     default: /* Q4_1, Q5_1 */
-        return (plan){TILE_BIAS, 0, 0};
+        return (plan){TILE_BIAS_32, 0, 0};
     }
 }
 
@@ -326,11 +330,15 @@ INLINE void weigh_sums(const int16_t (*sums)[2], int64_t n, int first, int secon
 
 /* Prepares one activation row for values [k0, k0 + n). */
 static void prepare_act(const mica__qweight *w, const plan *p, const uint8_t *row, int64_t k0,
-                        int64_t n, mica__qact *act)
+                        int64_t n, int8_t *moved, mica__qact *act)
 {
     const int16_t(*sums)[2] =
         (const int16_t(*)[2])mica__act8_sums((uint8_t *)row, w->k, w->group) + k0 / 32;
     act->codes = (const int8_t *)row + k0;
+    if (w->bits == 4) {
+        even_odd(act->codes, n, moved);
+        act->codes = moved;
+    }
     act->scales = mica__act8_scales((uint8_t *)row, w->k) + k0 / w->group;
     if (w->group == 256 && super_kinds[p->kind].step == 16) {
         weigh_sums(sums, n / 32, -p->offset, 0, p->start, act->start[0]);
@@ -370,6 +378,7 @@ static void prepare_act(const mica__qweight *w, const plan *p, const uint8_t *ro
 typedef struct strip_scratch {
     mica__qpanel panel[MICA__STRIP_ROWS / 16];
     mica__qact act[MAX_ACTS];
+    int8_t moved[MAX_ACTS][MICA__PANEL_VALUES]; /* activation codes in another order */
     /* A stretch of fewer than 16 rows, for matrices that have no more. */
     uint8_t codes[16][COPY_CODES];
     uint8_t scales[16][COPY_SCALES];
@@ -432,7 +441,7 @@ static void multiply_stretch(const mica__strip *strip, const plan *p, int panels
         while (sizes[size] > strip->n_acts - a || sizes[size] > MAX_ACTS)
             size--;
         for (int i = 0; i < sizes[size]; i++)
-            prepare_act(w, p, strip->acts[a + i], k0, n, &scratch->act[i]);
+            prepare_act(w, p, strip->acts[a + i], k0, n, scratch->moved[i], &scratch->act[i]);
         tile t = {.act = scratch->act, .n = n, .group = w->group, .stride = stride};
         for (int panel = 0; panel < panels;) {
             const int two = WIDE_COLUMNS && panel + 1 < panels;

@@ -7,9 +7,10 @@
  *     lanes_half(v)                 the f16 in the low half of each dword as f32
  *     lookup(v, table)              each byte (below 16) through a table of 16
  *     fifth_bits(v, j)              bits 4j .. 4j + 3 of each dword as bit 4 of its four bytes
- *     WIDE_FLIP                     0x80808080 where 8-bit codes are signed, else 0
- * and everything here is arithmetic on dwords that hold four codes of one row.
- * SPDX-License-Identifier: MIT
+ *     even_odd(in, n, out)          of each 8 of n bytes (a multiple of 32, readable and writable
+ * up to the next of 64) the even ones, then the odd ones WIDE_FLIP                     0x80808080
+ * where 8-bit codes are signed, else 0 and everything here is arithmetic on dwords that hold four
+ * codes of one row. SPDX-License-Identifier: MIT
  */
 
 #define INLINE static inline __attribute__((always_inline))
@@ -307,17 +308,15 @@ INLINE void unpack_stream(mica__stream row, int64_t at, int bits, v64 *code)
     }
 }
 
-/* Two nibbles a byte, the low one first. */
+/* Two nibbles a byte, the low one first: of 8 values those with even numbers, then the odd ones.
+ * Activations stand in the same order (even_odd). */
 INLINE void unpack_nibble_stream(mica__stream row, int64_t at, v64 *code)
 {
     v64 x[4];
     lanes_16_bytes(row, at, x);
     for (int i = 0; i < 4; i++) {
-        v64 low = x[i] & 0xffffu, high = x[i] >> 16;
-        low = (low | low << 8) & 0x00ff00ffu;
-        high = (high | high << 8) & 0x00ff00ffu;
-        code[2 * i] = (low | low << 4) & NIBBLES;
-        code[2 * i + 1] = (high | high << 4) & NIBBLES;
+        code[2 * i] = low_nibbles(x[i]);
+        code[2 * i + 1] = high_nibbles(x[i]);
     }
 }
 
@@ -345,12 +344,26 @@ INLINE void unpack_mlx_codes(const mica__qweight *w, mica__stream row, int64_t a
     }
 }
 
-INLINE v64f unpack_mlx_scale(mica_dtype dtype, mica__stream row, int64_t i)
+INLINE v64f mlx_scale(mica_dtype dtype, v64 bits)
 {
-    if (dtype == MICA_F32)
-        return (v64f)lanes_u32(row, 4 * i);
-    const v64 bits = lanes_u16(row, 2 * i);
     return dtype == MICA_F16 ? lanes_half(bits) : (v64f)(bits << 16);
+}
+
+/* n scales or biases of each row; those of 16 bits two at a time. */
+INLINE void unpack_mlx_scales(mica_dtype dtype, mica__stream row, int64_t n, v64f *out)
+{
+    if (dtype == MICA_F32) {
+        for (int64_t g = 0; g < n; g++)
+            out[g] = (v64f)lanes_u32(row, 4 * g);
+        return;
+    }
+    for (int64_t g = 0; g + 1 < n; g += 2) {
+        const v64 two = lanes_u32(row, 2 * g);
+        out[g] = mlx_scale(dtype, two & 0xffffu);
+        out[g + 1] = mlx_scale(dtype, two >> 16);
+    }
+    if (n % 2)
+        out[n - 1] = mlx_scale(dtype, lanes_u16(row, 2 * (n - 1)));
 }
 
 INLINE v64 lanes_u8(mica__stream row, int64_t at)
@@ -371,14 +384,14 @@ static void unpack_mlx(const mica__qweight *w, const mica__qlanes *lanes, int64_
         if (!affine)
             through_table(e2m1_table, 0, code);
     }
-    for (int64_t g = 0; g < n / w->group; g++) {
-        if (affine) {
-            panel->d[g] = unpack_mlx_scale(w->scales_dtype, lanes->scales, g);
-            panel->m[g] = unpack_mlx_scale(w->scales_dtype, lanes->biases, g);
-        } else {
-            panel->d[g] = lanes_half_e8m0(lanes_u8(lanes->scales, g));
-        }
+    const int64_t groups = n / w->group;
+    if (affine) {
+        unpack_mlx_scales(w->scales_dtype, lanes->scales, groups, panel->d);
+        unpack_mlx_scales(w->scales_dtype, lanes->biases, groups, panel->m);
+        return;
     }
+    for (int64_t g = 0; g < groups; g++)
+        panel->d[g] = lanes_half_e8m0(lanes_u8(lanes->scales, g));
 }
 
 /* --- any format --- */

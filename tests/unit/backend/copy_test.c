@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/half.h"
 #include "backend/cpu/convert.h"
+#include "base/half.h"
 #include "support/kernel_call.h"
 
 static const mica__cpu *scalar(void)

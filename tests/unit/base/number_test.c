@@ -256,12 +256,12 @@ static void amounts_of_memory_are_read_exactly(void **state)
                  {"512k", 512000},
                  {"512KB", 512000},
                  {"1.5M", 1500000},
-                 {".5k", 512},
-                 {"2.T", INT64_C(2) << 40},
+                 {".5k", 500},
+                 {"2.Ti", INT64_C(2) << 40},
                  {"0.57kB", 570}, /* 0.57 * 1000 in double is less than 570 */
                  {"0.0009k", 0},
-                 {"7P", INT64_C(7) << 50},
-                 {"8191P", INT64_C(8191) << 50},
+                 {"7Pi", INT64_C(7) << 50},
+                 {"8191Pi", INT64_C(8191) << 50},
                  {"9223372036854775", INT64_C(9223372036854775)}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int64_t bytes = -1;
@@ -286,7 +286,7 @@ static void amounts_of_memory_are_read_exactly(void **state)
                                       "4,5G",
                                       ".",
                                       ".G",
-                                      "8192P",
+                                      "8192Pi",
                                       "9999999999999999999999",
                                       "1iB",
                                       "max"};

@@ -1,6 +1,6 @@
 /* identity_test.c - the same input gives the same bits: any chunk, any neighbours, cold or warm
- * prefix, any number of threads, for every KV type and activation mode. SPDX-License-Identifier:
- * MIT
+ * prefix, any number of threads, for every KV type and activation mode.
+ * SPDX-License-Identifier: MIT
  */
 #include "support/check.h"
 

@@ -46,15 +46,16 @@ static void invalid_sequences_are_single_bytes(void **state)
         {"\xff", 1, 1},         {"\xe1\x80\xe2", 3, 2},     {"\xf0\x91\x92", 3, 3},
         {"\xf1\xbf\x41", 3, 2}, {"\xe2\x41", 2, 1},
     };
+    int64_t bad;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int length;
         assert_int_equal(mica__utf8_next(cases[i].bytes, cases[i].n, 0, &length), MICA__BAD_CHAR);
         assert_int_equal(length, 1);
         assert_int_equal(mica__utf8_bad_length(cases[i].bytes, cases[i].n), cases[i].bad_length);
-        assert_false(mica__utf8_valid(cases[i].bytes, cases[i].n, NULL));
+        assert_false(mica__utf8_valid(cases[i].bytes, cases[i].n, &bad));
     }
-    assert_true(mica__utf8_valid("", 0, NULL));
-    assert_true(mica__utf8_valid("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 10, NULL));
+    assert_true(mica__utf8_valid("", 0, &bad));
+    assert_true(mica__utf8_valid("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 10, &bad));
     assert_int_equal(mica__utf8_pending("\xed\xa0", 2), 0);
     assert_int_equal(mica__utf8_pending("a", 1), 0);
     assert_int_equal(mica__utf8_pending("", 0), 0);

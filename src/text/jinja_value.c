@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash_map.h"
 #include "text/jinja_run.h"
 
 #define KIND        MICA_MEMORY_TEXT
@@ -530,48 +531,10 @@ mica_status mica__jinja_unhashable(const jinja_heap *heap, const jinja_value *v)
     return mica__fail(MICA_E_ARGUMENT, "unhashable type: '%s'", mica__jinja_type_name(v));
 }
 
-static uint64_t rotate(uint64_t x, int bits)
-{
-    return x << bits | x >> (64 - bits);
-}
-
-static void sip_round(uint64_t v[4])
-{
-    v[0] += v[1];
-    v[1] = rotate(v[1], 13) ^ v[0];
-    v[0] = rotate(v[0], 32);
-    v[2] += v[3];
-    v[3] = rotate(v[3], 16) ^ v[2];
-    v[0] += v[3];
-    v[3] = rotate(v[3], 21) ^ v[0];
-    v[2] += v[1];
-    v[1] = rotate(v[1], 17) ^ v[2];
-    v[2] = rotate(v[2], 32);
-}
-
-/* SipHash-1-3 (Aumasson and Bernstein 2012): keys that collide cannot be prepared without the seed.
- */
+/* Keys that collide cannot be prepared without the seed. */
 static uint64_t hash_bytes(const uint64_t seed[2], const char *bytes, size_t n)
 {
-    uint64_t v[4] = {seed[0] ^ 0x736f6d6570736575u, seed[1] ^ 0x646f72616e646f6du,
-                     seed[0] ^ 0x6c7967656e657261u, seed[1] ^ 0x7465646279746573u};
-    for (size_t i = 0;; i += 8) {
-        uint64_t word = 0;
-        const size_t left = n - i;
-        if (left)
-            memcpy(&word, bytes + i, left < 8 ? left : 8);
-        if (left < 8)
-            word |= (uint64_t)n << 56;
-        v[3] ^= word;
-        sip_round(v);
-        v[0] ^= word;
-        if (left < 8)
-            break;
-    }
-    v[2] ^= 0xff;
-    for (int i = 0; i < 3; i++)
-        sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
+    return mica__siphash(bytes, n, seed[0], seed[1], 1, 3);
 }
 
 static uint64_t hash_number(const uint64_t seed[2], double number)

@@ -316,7 +316,7 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    if (o.threads < 1 || o.threads > 64 || o.n < 1 || o.k < 256 || o.k % 256)
+    if (o.threads < 1 || o.threads > 64 || o.n < 1 || o.k < 32 || o.k % 32)
         return 2;
     mica__cpu cpu = *mica__cpu_host();
     if (o.isa && mica__cpu_cap(o.isa, &cpu)) {
@@ -324,7 +324,9 @@ int main(int argc, char **argv)
         return 2;
     }
     for (int i = 0; i < N_FORMATS; i++) {
-        if (o.format && strcmp(o.format, formats[i].name))
+        const mica__block_info *facts = mica__block_info_of((mica__block_format)formats[i].format);
+        const int64_t step = facts->values ? facts->values : formats[i].group;
+        if ((o.format && strcmp(o.format, formats[i].name)) || o.k % step)
             continue;
         if (o.m) {
             bench(&formats[i], &o, o.m, &cpu);

@@ -78,10 +78,17 @@ static mica_status find_program(mica_ctx *mc, mica__ir *ir, mica_program **progr
     return MICA_OK;
 }
 
-/* After a run: an array whose buffer an output was written into has no value any more, whether the
- * run succeeded or not; what was offered to a run that succeeded is taken, too. */
-static void consume_inputs(const mica_program *program, mica_array *const *inputs, bool success)
+/* After a run: an output that was written into an input has its buffer, and the input has no value
+ * any more, whether the run succeeded or not; what was offered to a run that succeeded is taken,
+ * too. */
+static void settle_inputs(mica_program *program, mica_array *const *inputs, bool success)
 {
+    for (int i = 0; i < program->n_out && program->run_began; i++) {
+        const int alias = program->outputs[i].alias;
+        program->run_offsets[i] = alias >= 0 ? inputs[alias]->offset : 0;
+        if (alias >= 0)
+            program->run_buffers[i] = mica__buffer_keep(inputs[alias]->buffer);
+    }
     for (int i = 0; i < program->n_out && program->run_began; i++)
         if (program->outputs[i].alias >= 0)
             mica__array_consume(inputs[program->outputs[i].alias]);
@@ -90,19 +97,13 @@ static void consume_inputs(const mica_program *program, mica_array *const *input
             mica__array_consume(inputs[i]);
 }
 
-/* Gives results their buffers: new ones, or the input's that they were written into. */
-static void fill_results(mica_program *program, mica_array *const *inputs,
-                         mica_array *const *results)
+/* Results get their buffers. In an evaluation they let go of their graph: inputs may be gone
+ * afterwards. */
+static void fill_results(mica_program *program, mica_array *const *results)
 {
     for (int i = 0; i < program->n_out; i++) {
-        const int alias = program->outputs[i].alias;
-        if (alias >= 0) {
-            mica__array_fill(results[i], mica__buffer_keep(inputs[alias]->buffer),
-                             inputs[alias]->offset);
-        } else {
-            mica__array_fill(results[i], program->run_buffers[i], 0);
-            program->run_buffers[i] = NULL;
-        }
+        mica__array_fill(results[i], program->run_buffers[i], program->run_offsets[i]);
+        program->run_buffers[i] = NULL;
     }
 }
 
@@ -125,11 +126,11 @@ static mica_status eval_pending(mica_ctx *mc, int n, mica_array *const *pending)
         status = begin_run(program);
         if (status == MICA_OK)
             status = do_run(program, ir.leaves);
+        settle_inputs(program, ir.leaves, status == MICA_OK);
         if (status == MICA_OK) {
             note_computed(mc->runtime, &ir);
-            fill_results(program, ir.leaves, pending);
+            fill_results(program, pending);
         }
-        consume_inputs(program, ir.leaves, status == MICA_OK);
         end_run(program);
     }
     mica_program_free(program);
@@ -283,9 +284,9 @@ static mica_status run_checked(mica_ctx *mc, mica_program *program, mica_array *
     MICA_TRY(mica__program_extents(program, program->run_leading, extents));
     MICA_TRY(make_results(mc, program, extents, results));
     const mica_status status = do_run(program, inputs);
+    settle_inputs(program, inputs, status == MICA_OK);
     if (status == MICA_OK)
-        fill_results(program, inputs, results);
-    consume_inputs(program, inputs, status == MICA_OK);
+        fill_results(program, results);
     return status;
 }
 

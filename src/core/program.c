@@ -154,9 +154,11 @@ static mica_status freeze_ends(mica_program *program, const mica__ir *ir, int n_
     program->run_inputs = take(program, (size_t)program->n_in, sizeof *program->run_inputs);
     program->run_leading = take(program, (size_t)program->n_in, sizeof *program->run_leading);
     program->run_outputs = take(program, (size_t)program->n_out, sizeof *program->run_outputs);
+    program->run_offsets = take(program, (size_t)program->n_out, sizeof *program->run_offsets);
     program->run_buffers = take(program, (size_t)program->n_out, sizeof *program->run_buffers);
     if (!program->inputs || !program->outputs || !program->constants || !program->run_inputs ||
-        !program->run_leading || !program->run_outputs || !program->run_buffers)
+        !program->run_leading || !program->run_outputs || !program->run_offsets ||
+        !program->run_buffers)
         return MICA_E_MEMORY;
     for (int64_t i = 0; i < ir->n_values; i++)
         if (ir->values[i].leaf >= 0 && ir->values[i].leaf < program->n_in)

@@ -78,6 +78,7 @@ struct mica_program {
     int64_t *run_counts;                 /* [phase_first[n_phases]] */
     uint8_t **run_inputs, **run_outputs; /* tables of the run (evaluate.c) */
     int64_t *run_leading;
+    int64_t *run_offsets; /* [n_out] where results begin in run_buffers */
     mica__buffer **run_buffers;
     bool run_began; /* whether the last run got as far as its first step */
     mica_program_facts facts;

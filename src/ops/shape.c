@@ -334,7 +334,7 @@ mica_array *mica_unflatten(mica_array *a, int axis, mica_shape parts)
     const int added = parts.ndim - 1;
     int64_t known = 1;
     int unknown = -1;
-    bool fits = parts.ndim >= 1 && a->ndim + added <= MICA_MAX_DIMS;
+    bool fits = parts.ndim >= 1 && parts.ndim <= MICA_MAX_DIMS && a->ndim + added <= MICA_MAX_DIMS;
     for (int i = 0; i < parts.ndim && fits; i++) {
         if (parts.dims[i] == -1 && unknown < 0)
             unknown = i;

@@ -15,29 +15,32 @@
 
 /* --- rows of logits --------------------------------------------------------------------------- */
 
-/* How many rows the step may have; the buffer grows to what could be used, or stays as it is when
- * memory is short. */
+static bool shows_logits(const mica__scheduler *scheduler)
+{
+    for (int64_t i = 0; i < scheduler->n_running; i++)
+        if (scheduler->running[i]->next_logits < scheduler->running[i]->n_prompt)
+            return true;
+    return false;
+}
+
+/* How many rows the step may have. The buffer grows to what the pending sequences can use at once,
+ * or stays as it is when memory is short. */
 static int64_t prepare_rows(mica_engine *engine)
 {
-    int64_t wanted = engine->scheduler.n_running;
-    for (int64_t i = 0; i < engine->scheduler.n_running; i++)
-        if (engine->scheduler.running[i]->next_logits < engine->scheduler.running[i]->n_prompt)
-            wanted = engine->max_rows;
-    if (wanted > engine->max_rows)
+    const int64_t pending = mica_engine_pending(engine);
+    int64_t wanted = engine->scheduler.max_sequences;
+    if (shows_logits(&engine->scheduler) || wanted > engine->max_rows)
         wanted = engine->max_rows;
+    else if (wanted > pending)
+        wanted = pending;
     if (wanted <= engine->row_capacity)
-        return engine->row_capacity < engine->max_rows ? engine->row_capacity : engine->max_rows;
-    int64_t capacity = engine->row_capacity;
-    while (capacity < wanted)
-        capacity *= 2;
-    if (capacity > engine->max_rows)
-        capacity = engine->max_rows;
+        return engine->row_capacity;
     float *grown = mica__alloc(MICA_MEMORY_WORKSPACE,
-                               (size_t)(capacity * engine->stepper.n_vocab) * sizeof *grown);
+                               (size_t)(wanted * engine->stepper.n_vocab) * sizeof *grown);
     if (grown) {
         mica__free(engine->logits);
         engine->logits = grown;
-        engine->row_capacity = capacity;
+        engine->row_capacity = wanted;
     }
     return engine->row_capacity;
 }

@@ -49,14 +49,4 @@ mica__qweight mica__qweight_plain(mica_dtype dtype, int64_t n, int64_t k, const 
  * MLX affine and mxfp4. (mxfp8 codes are no integers; nvfp4 has groups of 16.) */
 bool mica__qweight_has_i8(int32_t format);
 
-/* Whether all scales and minima of a GGUF matrix [n, k] (rows contiguous, any address) are finite:
- * kernels rely on it. MICA_E_FORMAT names the first block that breaks the rule. Formats without
- * scales pass. */
-mica_status mica__qweight_check(int32_t format, const uint8_t *data, int64_t n, int64_t k);
-
-/* The same for `count` MLX scales or biases of dtype f16, bf16 or f32; u8: exponents of mxfp4 and
- * mxfp8 (255 is refused) or, with e4m3 set, nvfp4 scales (the NaN codes are refused). */
-mica_status mica__qweight_check_scales(mica_dtype dtype, bool e4m3, const uint8_t *data,
-                                       int64_t count);
-
 #endif

@@ -84,7 +84,7 @@ static bool same_bits(const float *a, const float *b, int64_t n, int64_t *at)
 /* One matrix, the largest number of activation rows, then fewer: all the same bits as scalar. */
 static void compare_levels(const mica__kernel *kernel, const weights *w, pattern kind)
 {
-    static const int64_t counts[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 33};
+    static const int64_t counts[] = {1, 2, 3, 5, 6, 16, 17, 33};
     const int64_t n = w->attrs.n, k = w->attrs.k, most = 33;
     const bool i8 = kernel == &mica__kernel_qmatmul_i8;
     const int64_t group = mica__act8_group(w->attrs.format, w->attrs.group);

@@ -332,49 +332,6 @@ static void shapes_that_do_not_fit_are_declined(void **state)
     weights_free(&w);
 }
 
-static void scales_that_are_not_finite_are_refused(void **state)
-{
-    (void)state;
-    /* Where each format has its half scales, from the layouts of the specification. */
-    const struct {
-        int32_t format;
-        int at;
-    } places[] = {{MICA__Q4_0, 0},  {MICA__Q4_1, 0},   {MICA__Q4_1, 2},   {MICA__Q5_0, 0},
-                  {MICA__Q5_1, 2},  {MICA__Q8_0, 0},   {MICA__IQ4_NL, 0}, {MICA__Q2_K, 80},
-                  {MICA__Q2_K, 82}, {MICA__Q3_K, 108}, {MICA__Q4_K, 0},   {MICA__Q4_K, 2},
-                  {MICA__Q5_K, 2},  {MICA__Q6_K, 208}, {MICA__IQ4_XS, 0}};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        weights w = weights_make(places[i].format, 0, 0, 0, 3, 512, PATTERN_LARGEST, 1, i);
-        const mica__block_info *facts = mica__block_info_of((mica__block_format)places[i].format);
-        assert_ok(mica__qweight_check(places[i].format, w.codes, 3, 512));
-        /* The second block of the third row. */
-        const int64_t block = 2 * (512 / facts->values) + 1;
-        mica__store_u16(w.codes + block * facts->bytes + places[i].at, i % 2 ? 0x7c00 : 0xfe01);
-        assert_status(mica__qweight_check(places[i].format, w.codes, 3, 512), MICA_E_FORMAT);
-        assert_non_null(strstr(mica_last_error(), "row 2, block 1 of a "));
-        weights_free(&w);
-    }
-    weights w = weights_make(MICA__MXFP4, 0, 0, 0, 1, 64, PATTERN_RANDOM, 0, 4);
-    assert_ok(mica__qweight_check(MICA__MXFP4, w.codes, 1, 64));
-    w.codes[17] = 255;
-    assert_status(mica__qweight_check(MICA__MXFP4, w.codes, 1, 64), MICA_E_FORMAT);
-    weights_free(&w);
-    assert_status(mica__qweight_check(MICA__Q4_K, NULL, 1, 100), MICA_E_SHAPE);
-    assert_status(mica__qweight_check(MICA__Q4_0, NULL, INT64_MAX / 16, 64), MICA_E_SHAPE);
-    const uint16_t halves[3] = {0x3c00, 0x7bff, 0x7c01};
-    assert_ok(mica__qweight_check_scales(MICA_F16, false, (const uint8_t *)halves, 2));
-    assert_status(mica__qweight_check_scales(MICA_F16, false, (const uint8_t *)halves, 3),
-                  MICA_E_FORMAT);
-    const uint16_t brains[2] = {0x7f7f, 0xff80};
-    assert_ok(mica__qweight_check_scales(MICA_BF16, false, (const uint8_t *)brains, 1));
-    assert_status(mica__qweight_check_scales(MICA_BF16, false, (const uint8_t *)brains, 2),
-                  MICA_E_FORMAT);
-    const uint8_t bytes[3] = {0, 254, 255};
-    assert_ok(mica__qweight_check_scales(MICA_U8, false, bytes, 2));
-    assert_status(mica__qweight_check_scales(MICA_U8, false, bytes, 3), MICA_E_FORMAT);
-    assert_status(mica__qweight_check_scales(MICA_U8, true, bytes, 3), MICA_E_FORMAT);
-}
-
 static void empty_products_write_nothing_or_zeros(void **state)
 {
     (void)state;
@@ -400,7 +357,6 @@ int main(void)
         cmocka_unit_test(embed_gives_rows_rounded_once),
         cmocka_unit_test(embed_names_an_id_outside_the_table),
         cmocka_unit_test(shapes_that_do_not_fit_are_declined),
-        cmocka_unit_test(scales_that_are_not_finite_are_refused),
         cmocka_unit_test(empty_products_write_nothing_or_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,14 @@ static void add(mica__event_queue *queue, int64_t index, const char *text)
     assert_ok(mica__events_set_text(queue, record, text, strlen(text)));
 }
 
+/* Every third event has no text. */
+static void name(char text[32], int64_t index)
+{
+    text[0] = '\0';
+    if (index % 3)
+        snprintf(text, 32, "text %lld", (long long)index);
+}
+
 static void events_come_out_in_order_with_their_text(void **state)
 {
     (void)state;
@@ -24,11 +32,11 @@ static void events_come_out_in_order_with_their_text(void **state)
     for (int round = 0; round < 50; round++) {
         assert_ok(mica__events_reserve(&queue, 7));
         for (int i = 0; i < 7; i++, added++) {
-            snprintf(text, sizeof text, added % 3 ? "text %lld" : "", (long long)added);
+            name(text, added);
             add(&queue, added, text);
         }
         for (int i = 0; i < round % 9 && mica__events_take(&queue, &event); i++, taken++) {
-            snprintf(text, sizeof text, taken % 3 ? "text %lld" : "", (long long)taken);
+            name(text, taken);
             assert_int_equal(event.index, taken);
             assert_string_equal(event.text, text);
             assert_int_equal(event.n_text, strlen(text));

@@ -33,6 +33,7 @@ if(MICA_SANITIZE)
   add_link_options(-fsanitize=${MICA_SANITIZE})
   if(CMAKE_C_COMPILER_ID STREQUAL GNU)
     # gcc's own manual: with sanitizers these warn about code that is right. The release build keeps them.
-    add_compile_options(-Wno-format-truncation -Wno-maybe-uninitialized -Wno-conversion)
+    add_compile_options(-Wno-format-truncation -Wno-maybe-uninitialized -Wno-conversion
+                        -Wno-alloc-size-larger-than -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)
   endif()
 endif()

@@ -9,7 +9,7 @@ if(cli_sources)
 
   # Line editing in chat: the library is opened when chat runs on a terminal, so that nothing else pays for loading it.
   # Without it lines are read plainly.
-  find_path(LIBEDIT_INCLUDE_DIR editline/readline.h)
+  find_path(LIBEDIT_INCLUDE_DIR histedit.h)
   if(LIBEDIT_INCLUDE_DIR)
     target_compile_definitions(mica PRIVATE MICA_HAVE_LIBEDIT=1)
     target_include_directories(mica PRIVATE ${LIBEDIT_INCLUDE_DIR})

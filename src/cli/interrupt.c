@@ -1,27 +1,40 @@
-/* interrupt.c - the signal handler, which does nothing but set two flags.
+/* interrupt.c - the signal handler, which sets two flags and wakes up whoever waits.
  * SPDX-License-Identifier: MIT
  */
 #include "cli/interrupt.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 static volatile sig_atomic_t flag;
 static mica_engine *_Atomic watched;
 
+/* A signal also puts a byte into this pipe, so that waiting for input and for a signal is one wait,
+ * whichever thread the signal came to. -1 where the system refused it. */
+static int signal_pipe[2] = {-1, -1};
+
 static void on_signal(int number)
 {
-    flag = number;
+    const int before = errno;
     mica_engine *engine = watched;
+    flag = number;
     if (engine)
         mica_engine_interrupt(engine, true);
+    if (signal_pipe[1] >= 0 && write(signal_pipe[1], "", 1) < 0)
+        flag = number; /* full: somebody wakes up already */
+    errno = before;
 }
 
-/* SA_RESETHAND: the next signal has its default effect. No SA_RESTART: a read from a terminal or a
- * pipe ends. */
+/* SA_RESETHAND: the next signal has its default effect. No SA_RESTART: a read ends. */
 void interrupt_install(void)
 {
     struct sigaction action;
+    if (signal_pipe[0] < 0 && pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+        signal_pipe[0] = signal_pipe[1] = -1;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;
     action.sa_flags = (int)SA_RESETHAND;
@@ -40,6 +53,20 @@ bool interrupted(void)
     return flag != 0;
 }
 
+bool interrupt_wait(int fd)
+{
+    struct pollfd waits[2] = {{.fd = fd, .events = POLLIN},
+                              {.fd = signal_pipe[0], .events = POLLIN}};
+    while (!interrupted()) {
+        const int n = poll(waits, 2, -1);
+        if (n > 0 && !waits[1].revents)
+            return true;
+        if (n < 0 && errno != EINTR)
+            return true; /* the read will say what is wrong */
+    }
+    return false;
+}
+
 bool asked_to_end(void)
 {
     return flag == SIGTERM;
@@ -47,8 +74,11 @@ bool asked_to_end(void)
 
 void interrupt_clear(void)
 {
+    char bytes[16];
     mica_engine *engine = watched;
     flag = 0;
+    while (signal_pipe[0] >= 0 && read(signal_pipe[0], bytes, sizeof bytes) > 0)
+        continue;
     if (engine)
         mica_engine_interrupt(engine, false);
     interrupt_install();

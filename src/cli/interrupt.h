@@ -16,6 +16,10 @@ void interrupt_watch(mica_engine *engine);
 /* Whether a signal came since the flag was cleared. */
 bool interrupted(void);
 
+/* Waits until there is something to read from fd, or its end: true; or until a signal came: false.
+ */
+bool interrupt_wait(int fd);
+
 /* Whether it was SIGTERM, which ends even what goes on after Ctrl-C. */
 bool asked_to_end(void);
 

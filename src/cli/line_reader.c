@@ -42,9 +42,9 @@ typedef struct editing {
 
 struct line_reader {
     bool terminal;
-    editing edit; /* edit.line NULL: read plainly */
-    char *plain;  /* getline's */
-    size_t plain_size;
+    editing edit;      /* edit.line NULL: read plainly */
+    byte_buffer ahead; /* read and not handed out */
+    size_t taken;      /* of it */
 };
 
 /* --- editing ---------------------------------------------------------------------------------- */
@@ -69,8 +69,10 @@ static int read_character(EditLine *line, wchar_t *character)
     (void)line;
     for (;;) {
         char byte;
+        if (!interrupt_wait(STDIN_FILENO))
+            return -1;
         const ssize_t n = read(STDIN_FILENO, &byte, 1);
-        if (n < 0 && errno == EINTR && !interrupted())
+        if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return (int)n;
@@ -131,8 +133,7 @@ static void close_editing(editing *edit)
         edit->history_end(edit->lines);
     if (edit->line)
         edit->end(edit->line);
-    if (edit->library)
-        dlclose(edit->library);
+    /* The library stays: its terminal tables are reachable only through its own variables. */
 }
 
 static line_result read_edited(editing *edit, const char *prompt, byte_buffer *line)
@@ -178,6 +179,60 @@ static line_result read_edited(editing *edit, const char *prompt, byte_buffer *l
 
 #endif
 
+/* --- plain lines ------------------------------------------------------------------------------ */
+
+/* Reads more: LINE_READ, or why there is no more. */
+static line_result read_more(line_reader *reader)
+{
+    byte_buffer *ahead = &reader->ahead;
+    if (reader->taken) {
+        memmove(ahead->bytes, ahead->bytes + reader->taken, ahead->length - reader->taken);
+        ahead->length -= reader->taken;
+        reader->taken = 0;
+    }
+    if (!buffer_reserve(ahead, 65536))
+        return LINE_FAILED;
+    for (;;) {
+        if (!interrupt_wait(STDIN_FILENO))
+            return LINE_INTERRUPTED;
+        const ssize_t n = read(STDIN_FILENO, ahead->bytes + ahead->length, 65536);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n ? LINE_FAILED : LINE_END;
+        ahead->length += (size_t)n;
+        return LINE_READ;
+    }
+}
+
+static line_result read_plain(line_reader *reader, byte_buffer *line)
+{
+    const byte_buffer *ahead = &reader->ahead;
+    size_t looked = reader->taken;
+    line_result result = LINE_READ;
+    char *newline = NULL;
+    while (result == LINE_READ && !newline) {
+        if (ahead->length > looked)
+            newline = memchr(ahead->bytes + looked, '\n', ahead->length - looked);
+        if (newline)
+            break;
+        looked = ahead->length - reader->taken;
+        result = read_more(reader);
+    }
+    if (result == LINE_INTERRUPTED || result == LINE_FAILED)
+        return result;
+    const size_t end = newline ? (size_t)(newline - ahead->bytes) : ahead->length;
+    size_t n = end - reader->taken;
+    if (!newline && !n)
+        return LINE_END;
+    const char *text = ahead->bytes + reader->taken;
+    reader->taken = newline ? end + 1 : end;
+    while (n && text[n - 1] == '\r')
+        n--;
+    buffer_add(line, text, n);
+    return line->failed ? LINE_FAILED : LINE_READ;
+}
+
 /* --- public ----------------------------------------------------------------------------------- */
 
 line_reader *line_reader_open(void)
@@ -205,16 +260,7 @@ line_result line_reader_next(line_reader *reader, const char *prompt, byte_buffe
         fputs(prompt, stdout);
         fflush(stdout);
     }
-    errno = 0;
-    ssize_t n = getline(&reader->plain, &reader->plain_size, stdin);
-    if (interrupted())
-        return LINE_INTERRUPTED;
-    if (n < 0)
-        return errno ? LINE_FAILED : LINE_END;
-    while (n > 0 && (reader->plain[n - 1] == '\n' || reader->plain[n - 1] == '\r'))
-        n--;
-    buffer_add(line, reader->plain, (size_t)n);
-    return line->failed ? LINE_FAILED : LINE_READ;
+    return read_plain(reader, line);
 }
 
 void line_reader_close(line_reader *reader)
@@ -222,6 +268,6 @@ void line_reader_close(line_reader *reader)
     if (!reader)
         return;
     close_editing(&reader->edit);
-    free(reader->plain);
+    buffer_free(&reader->ahead);
     free(reader);
 }

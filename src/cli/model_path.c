@@ -19,8 +19,7 @@
 
 /* Where the built-in model lies, as seen from the program's folder: installed, then in a build tree
  * inside the source tree. */
-static const char *const built_in_places[] = {"../share/mica/", "../share/mica/models/", "models/",
-                                              "../../models/", "../../data/"};
+static const char *const built_in_places[] = {"../share/mica/", "../../data/"};
 
 int is_file(const char *path)
 {

@@ -4,9 +4,10 @@
 #include "cli/prompts.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/failure.h"
 #include "cli/interrupt.h"
@@ -18,24 +19,25 @@ static double reading; /* seconds */
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-static int read_stream(FILE *file, const char *name, byte_buffer *bytes)
+static int read_descriptor(int file, const char *name, byte_buffer *bytes)
 {
     for (;;) {
         if (!buffer_reserve(bytes, 65536))
             return fail_memory();
-        const size_t n = fread(bytes->bytes + bytes->length, 1, 65536, file);
-        bytes->length += n;
-        bytes->bytes[bytes->length] = '\0';
-        if (interrupted())
+        if (!interrupt_wait(file))
             return EXIT_INTERRUPTED;
+        const ssize_t n = read(file, bytes->bytes + bytes->length, 65536);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail_with(MICA_E_IO, name, "cannot be read: %s", strerror(errno));
+        bytes->length += (size_t)n;
+        bytes->bytes[bytes->length] = '\0';
         if (bytes->length > MOST_BYTES)
             return fail_with(MICA_E_BUDGET, name, "is over 1 GiB");
         if (n == 0)
-            break;
+            return 0;
     }
-    if (ferror(file))
-        return fail_with(MICA_E_IO, name, "cannot be read: %s", strerror(errno));
-    return 0;
 }
 
 double seconds_reading(void)
@@ -46,13 +48,13 @@ double seconds_reading(void)
 static int read_file(const char *path, byte_buffer *bytes)
 {
     if (strcmp(path, "-") == 0)
-        return read_stream(stdin, "standard input", bytes);
-    FILE *file = fopen(path, "re");
-    if (!file)
+        return read_descriptor(STDIN_FILENO, "standard input", bytes);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
         return fail_with(errno == ENOENT ? MICA_E_NOT_FOUND : MICA_E_IO, path,
                          "cannot be opened: %s", strerror(errno));
-    const int exit_status = read_stream(file, path, bytes);
-    fclose(file);
+    const int exit_status = read_descriptor(file, path, bytes);
+    close(file);
     return exit_status;
 }
 

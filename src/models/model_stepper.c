@@ -144,7 +144,8 @@ mica_status mica__model_stepper_peak(mica__model_stepper *stepper, int64_t n_tok
 {
     mica_program *program;
     MICA_TRY(program_for(stepper, n_tokens, &program));
-    *bytes = mica_program_describe(program).peak_bytes;
+    const mica_program_facts facts = mica_program_describe(program);
+    *bytes = facts.peak_bytes - facts.output_bytes; /* logits go into the engine's own rows */
     return MICA_OK;
 }
 

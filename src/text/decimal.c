@@ -52,15 +52,16 @@ static void exact(double value, digits *out)
 {
     int exponent;
     const double fraction = frexp(fabs(value), &exponent);
-    const uint64_t mantissa = (uint64_t)ldexp(fraction, 53);
+    uint64_t mantissa = (uint64_t)ldexp(fraction, 53);
+    for (exponent -= 53; exponent < 0 && mantissa && !(mantissa & 1); exponent++)
+        mantissa >>= 1;
     uint32_t words[WORDS] = {(uint32_t)mantissa, (uint32_t)(mantissa >> 32)};
     int n = words[1] ? 2 : words[0] ? 1 : 0, shift = 0;
     char reversed[MAX_DIGITS];
     int n_reversed = 0;
-    exponent -= 53;
     for (int i = 0; i < exponent; i++)
         n = multiply(words, n, 2);
-    for (int i = 0; i > exponent; i--) {
+    for (int i = 0; i > exponent && n; i--) {
         n = multiply(words, n, 5);
         shift++;
     }

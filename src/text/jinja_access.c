@@ -416,7 +416,7 @@ mica_status mica__jinja_slice(jinja_run *run, const jinja_value *object, const j
         return mica__jinja_undefined_used(object);
     if (object->type != JINJA_STRING && object->type != JINJA_LIST && object->type != JINJA_TUPLE &&
         object->type != JINJA_RANGE)
-        return mica__jinja_undefined_because(run, "what is sliced is no sequence", out);
+        MICA_FAIL(MICA_E_ARGUMENT, "'%s' object cannot be sliced", mica__jinja_type_name(object));
     mica__jinja_length(object, &n);
     MICA_TRY(bound_slice(start, stop, step, n, &b));
     if (object->type == JINJA_STRING)

@@ -31,6 +31,11 @@ static mica_status filter_abs(jinja_run *run, const jinja_value *self, const jin
         *out = mica__jinja_float(fabs(self->number));
         return MICA_OK;
     }
+    if (self->type == JINJA_BIGINT) {
+        const size_t sign = mica__jinja_chars(self)[0] == '-';
+        *out = mica__jinja_part(self, sign, self->text.length - sign);
+        return MICA_OK;
+    }
     if (!mica__jinja_as_int(self, &i))
         return mica__jinja_wrong_type("abs() takes a number", self);
     if (i == INT64_MIN)
@@ -454,6 +459,8 @@ static mica_status filter_map(jinja_run *run, const jinja_value *self, const jin
     if (!attribute)
         MICA_TRY(mica__jinja_need_string("map takes the name of a filter", &args->items[0]));
     MICA_TRY(mica__jinja_new_list(run, JINJA_ITERATOR, &list, out));
+    if (!mica__jinja_truth(self)) /* also 0 and None, which have no items */
+        return MICA_OK;
     MICA_TRY(mica__jinja_iterate(run, self, &items, &n));
     for (int64_t i = 0; i < n; i++) {
         if (attribute) {
@@ -481,6 +488,8 @@ static mica_status choose(jinja_run *run, const jinja_value *self, const jinja_a
     if (args->n > of)
         MICA_TRY(mica__jinja_need_string("the name of a test must be a string", &args->items[of]));
     MICA_TRY(mica__jinja_new_list(run, JINJA_ITERATOR, &list, out));
+    if (!mica__jinja_truth(self))
+        return MICA_OK;
     MICA_TRY(mica__jinja_iterate(run, self, &items, &n));
     for (int64_t i = 0; i < n; i++) {
         bool result;

@@ -242,19 +242,17 @@ static mica_status filter_truncate(jinja_run *run, const jinja_value *self, cons
     if (end.type == JINJA_ABSENT)
         MICA_TRY(mica__jinja_string(&run->heap, "...", 3, false, &end));
     MICA_TRY(mica__jinja_need_string("an end must be a string", &end));
-    if (self->type == JINJA_UNDEFINED) {
-        *out = *self;
-        return MICA_OK;
-    }
-    MICA_TRY(mica__jinja_need_string("truncate takes a string", self));
     const int64_t kept = length - mica__jinja_points(&end);
     if (kept < 0 || leeway < 0)
         MICA_FAIL(MICA_E_ARGUMENT,
                   "truncate: the length must hold the end, the leeway be positive");
+    int64_t n;
     *out = *self;
-    const int64_t n = mica__jinja_points(self);
+    if (!mica__jinja_length(self, &n))
+        return mica__jinja_wrong_type("truncate takes a string", self);
     if (n <= leeway || n - leeway <= length)
         return MICA_OK;
+    MICA_TRY(mica__jinja_need_string("truncate takes a string", self));
     jinja_value part = mica__jinja_part(self, 0, mica__jinja_point_offset(self, kept));
     if (!mica__jinja_truth(&args[1])) {
         const char *bytes = mica__jinja_chars(&part);

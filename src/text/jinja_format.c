@@ -37,15 +37,14 @@ static void float_digits(double value, const spec *s, char *text)
     const char lower = (char)(s->type | 0x20);
     const bool large = s->type && lower != s->type;
     size_t n;
-    value = fabs(value);
+    value = s->type == '%' ? fabs(value * 100) : fabs(value);
     if (isnan(value) || isinf(value))
         n = (size_t)snprintf(text, 8, "%s",
                              isnan(value) ? (large ? "NAN" : "nan") : (large ? "INF" : "inf"));
     else if (!s->type && s->precision < 0)
         n = mica__jinja_float_text(value, text);
     else if (lower == 'f' || s->type == '%')
-        n = mica__decimal_fixed(s->type == '%' ? value * 100 : value, precision, s->alternate,
-                                text);
+        n = mica__decimal_fixed(value, precision, s->alternate, text);
     else if (lower == 'e')
         n = mica__decimal_scientific(value, precision, s->alternate, s->type, text);
     else
@@ -369,7 +368,9 @@ mica_status mica__jinja_percent(jinja_run *run, const jinja_value *format, const
         if (stop < p.end)
             MICA_TRY(percent_conversion(&p));
     }
-    if (p.next < p.n && args->type != JINJA_DICT && args->type != JINJA_LIST)
+    const bool mapping = args->type == JINJA_DICT || args->type == JINJA_LIST ||
+                         args->type == JINJA_RANGE || args->type == JINJA_UNDEFINED;
+    if (p.next < p.n && !mapping)
         MICA_FAIL(MICA_E_ARGUMENT, "not all arguments converted during string formatting");
     *out = mica__jinja_made(p.to);
     out->markup = format->markup;

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "text/letter_case.h"
+#include "base/hash_map.h"
+#include "text/jinja_run.h"
 
 #define KIND        MICA_MEMORY_TEXT
 #define FIRST_CHUNK ((size_t)32 << 10)
@@ -530,48 +531,10 @@ mica_status mica__jinja_unhashable(const jinja_heap *heap, const jinja_value *v)
     return mica__fail(MICA_E_ARGUMENT, "unhashable type: '%s'", mica__jinja_type_name(v));
 }
 
-static uint64_t rotate(uint64_t x, int bits)
-{
-    return x << bits | x >> (64 - bits);
-}
-
-static void sip_round(uint64_t v[4])
-{
-    v[0] += v[1];
-    v[1] = rotate(v[1], 13) ^ v[0];
-    v[0] = rotate(v[0], 32);
-    v[2] += v[3];
-    v[3] = rotate(v[3], 16) ^ v[2];
-    v[0] += v[3];
-    v[3] = rotate(v[3], 21) ^ v[0];
-    v[2] += v[1];
-    v[1] = rotate(v[1], 17) ^ v[2];
-    v[2] = rotate(v[2], 32);
-}
-
-/* SipHash-1-3 (Aumasson and Bernstein 2012): keys that collide cannot be prepared without the seed.
- */
+/* Keys that collide cannot be prepared without the seed. */
 static uint64_t hash_bytes(const uint64_t seed[2], const char *bytes, size_t n)
 {
-    uint64_t v[4] = {seed[0] ^ 0x736f6d6570736575u, seed[1] ^ 0x646f72616e646f6du,
-                     seed[0] ^ 0x6c7967656e657261u, seed[1] ^ 0x7465646279746573u};
-    for (size_t i = 0;; i += 8) {
-        uint64_t word = 0;
-        const size_t left = n - i;
-        if (left)
-            memcpy(&word, bytes + i, left < 8 ? left : 8);
-        if (left < 8)
-            word |= (uint64_t)n << 56;
-        v[3] ^= word;
-        sip_round(v);
-        v[0] ^= word;
-        if (left < 8)
-            break;
-    }
-    v[2] ^= 0xff;
-    for (int i = 0; i < 3; i++)
-        sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
+    return mica__siphash(bytes, n, seed[0], seed[1], 1, 3);
 }
 
 static uint64_t hash_number(const uint64_t seed[2], double number)
@@ -850,6 +813,28 @@ bool mica__jinja_equal(jinja_heap *heap, const jinja_value *a, const jinja_value
     return equal_at(heap, a, b, 0);
 }
 
+/* Integers beyond 64 bits: by sign, then by their digits; a smaller integer lies on the other side
+ * of 0 or nearer to it. */
+static jinja_order compare_large(const jinja_value *a, const jinja_value *b)
+{
+    const bool a_large = a->type == JINJA_BIGINT;
+    const jinja_value *large = a_large ? a : b;
+    const bool negative = mica__jinja_chars(large)[0] == '-';
+    int order = a_large == negative ? -1 : 1; /* where the other one is smaller */
+    if (a->type == b->type) {
+        const bool b_negative = mica__jinja_chars(b)[0] == '-';
+        if (negative == b_negative && a->text.length != b->text.length)
+            order = (a->text.length < b->text.length) == negative ? 1 : -1;
+        else if (negative == b_negative)
+            order = negative ? -compare_bytes(a, b) : compare_bytes(a, b);
+    } else if (a->type == JINJA_FLOAT || b->type == JINJA_FLOAT) {
+        const jinja_value value = mica__jinja_float(
+            mica__jinja_float_value(mica__jinja_chars(large), large->text.length));
+        return a_large ? compare_numbers(&value, b) : compare_numbers(a, &value);
+    }
+    return (jinja_order){.order = order, .comparable = true};
+}
+
 static jinja_order compare_at(jinja_heap *heap, const jinja_value *a, const jinja_value *b,
                               int depth)
 {
@@ -858,6 +843,9 @@ static jinja_order compare_at(jinja_heap *heap, const jinja_value *a, const jinj
         return none;
     if (is_number(a) && is_number(b))
         return compare_numbers(a, b);
+    if ((a->type == JINJA_BIGINT && (is_number(b) || b->type == JINJA_BIGINT)) ||
+        (b->type == JINJA_BIGINT && is_number(a)))
+        return compare_large(a, b);
     if (a->type != b->type)
         return none;
     if (a->type == JINJA_STRING)

@@ -1,7 +1,9 @@
 # The headers from C++: a translation unit of its own, with the function twins of the macros.
 # SPDX-License-Identifier: MIT
 include(CheckLanguage)
-check_language(CXX)
+if(NOT CMAKE_CROSSCOMPILING) # a cross build has the C compiler only
+  check_language(CXX)
+endif()
 if(CMAKE_CXX_COMPILER)
   enable_language(CXX)
   add_executable(arrays_from_cxx ${CMAKE_CURRENT_LIST_DIR}/arrays_from_cxx.cpp)

@@ -313,9 +313,17 @@ INLINE void attend_all(const mica__chunk *chunk, int dtype, int n_rows, const fl
     for (; r + TILE_ROWS <= n_rows; r += TILE_ROWS)
         attend_rows(chunk, dtype, TILE_ROWS, q + r, states + r, values + r * value_stride,
                     value_stride, scratch);
-    for (; r < n_rows; r++)
-        attend_rows(chunk, dtype, 1, q + r, states + r, values + r * value_stride, value_stride,
-                    scratch);
+    q += r;
+    states += r;
+    values += r * value_stride;
+#if TILE_ROWS > 2 /* heads in groups of 2, 3, 6, 7 are common */
+    if (n_rows - r == 3)
+        attend_rows(chunk, dtype, 3, q, states, values, value_stride, scratch);
+    if (n_rows - r == 2)
+        attend_rows(chunk, dtype, 2, q, states, values, value_stride, scratch);
+#endif
+    if (n_rows - r == 1)
+        attend_rows(chunk, dtype, 1, q, states, values, value_stride, scratch);
 }
 
 /* The blocks with a visible token, as f32 blocks in scratch. Exact, so the bits stay. */

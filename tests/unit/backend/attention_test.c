@@ -21,8 +21,8 @@ typedef struct scene {
     int32_t *positions, *sequence_of, *table;
     float *q, *k, *v, *out;
     uint8_t *pool;
-    double **keys, **values; /* reference: [sequence][position * kv_heads * dim] */
-    int64_t depth;           /* positions that the reference can hold */
+    double *keys[4], *values[4]; /* reference of each sequence: [position][kv head][dim] */
+    int64_t depth;               /* positions that the reference can hold */
 } scene;
 
 static random_source source = {20240607};
@@ -52,8 +52,7 @@ static void make_scene(scene *s, int kv_dtype, int heads, int kv_heads, int head
     }
     for (int64_t i = 0; i < n_sequences; i++) /* nothing behind the last token is looked up */
         s->table[(i + 1) * s->table_blocks - 1] = s->table[(i + 1) * s->table_blocks - 2] = -1;
-    s->keys = calloc((size_t)n_sequences, sizeof *s->keys);
-    s->values = calloc((size_t)n_sequences, sizeof *s->values);
+    assert_in_range(n_sequences, 1, 4);
     for (int64_t i = 0; i < n_sequences; i++) {
         s->keys[i] = calloc((size_t)(depth * kv_heads * head_dim), sizeof **s->keys);
         s->values[i] = calloc((size_t)(depth * kv_heads * value_dim), sizeof **s->values);
@@ -79,8 +78,6 @@ static void free_scene(scene *s)
         free(s->keys[i]);
         free(s->values[i]);
     }
-    free(s->keys);
-    free(s->values);
     free(s->pool);
     free(s->table);
 }

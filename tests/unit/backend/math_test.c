@@ -128,7 +128,7 @@ static int64_t sample(float *to, int64_t walk)
     return n;
 }
 
-enum { WALK = 3 << 15, SAMPLES = WALK + 4096 };
+enum { WALK = 1 << 15, SAMPLES = WALK + 4096 };
 static float inputs[SAMPLES], results[SAMPLES], scalar[SAMPLES];
 
 static void functions_stay_within_their_ulps(void **state)
@@ -226,7 +226,7 @@ static void halves_load_store_and_round_alike(void **state)
         halves[i] = (uint16_t)i;
     const mica__cpu *levels[MICA__N_CPU_LEVELS];
     const int n_levels = kernel_levels(levels);
-    const int64_t n = sample(inputs, 61440);
+    const int64_t n = sample(inputs, WALK);
     for (int level = 0; level < n_levels; level++)
         for (int bf16 = 0; bf16 < 2; bf16++) {
             const mica__tile_level *tile = mica__tile_level_at(levels[level]->level);

@@ -90,7 +90,7 @@ typedef __m512i vi;
 typedef __m512 vf;
 #define vi_load(p)              _mm512_load_si512(p)
 #define vi_loadu(p)             _mm512_loadu_si512(p)
-#define vi_store(p, v)          _mm512_store_si512(p, v)
+#define vi_storeu(p, v)         _mm512_storeu_si512(p, v)
 #define vi_set1(i)              _mm512_set1_epi32(i)
 #define vi_add(a, b)            _mm512_add_epi32(a, b)
 #define vi_mul(a, b)            _mm512_mullo_epi32(a, b)
@@ -99,6 +99,7 @@ typedef __m512 vf;
 #define vi_dot_pairs(acc, a, b) _mm512_dpwssd_epi32(acc, a, b)
 #define vf_load(p)              _mm512_load_ps((const float *)(const void *)(p))
 #define vf_store(p, v)          _mm512_store_ps(p, v)
+#define vf_storeu(p, v)         _mm512_storeu_ps(p, v)
 #define vf_set1(f)              _mm512_set1_ps(f)
 #define vf_zero()               _mm512_setzero_ps()
 #define vf_fma(a, b, c)         _mm512_fmadd_ps(a, b, c)

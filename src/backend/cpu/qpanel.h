@@ -30,15 +30,14 @@ typedef struct mica__qpanel {
     int32_t min_pair[MICA__PANEL_VALUES / 32][16];
 } mica__qpanel;
 
-/* One activation row over the same stretch. */
+/* One activation row over the same stretch. Indices count from the stretch's first value. */
 typedef struct mica__qact {
-    /* Of steps of 32 values: [0]; of steps of 16: [first or last half of 32]. */
-    int32_t start[2][MICA__PANEL_GROUPS] __attribute__((aligned(64)));
-    float asum[MICA__PANEL_GROUPS]
-        __attribute__((aligned(64))); /* sums of activation codes of each group */
-    int32_t pair[MICA__PANEL_GROUPS]; /* sums of the codes of two sub-blocks, i16 each */
-    const int8_t *codes;              /* of the stretch */
+    const int8_t *codes;
     const float *scales;
+    int32_t *start[2]; /* of groups, or steps of 32 values: [0]; of steps of 16: [half of the 32] */
+    float *asum;       /* sums of the codes of each group */
+    int32_t *pair;     /* sums of the codes of two sub-blocks, i16 each */
+    int8_t *moved;     /* the codes in another order, where a format wants that */
 } mica__qact;
 
 /* The same stretch of 16 rows: byte `at` of row i is base[i * step + at]. */

@@ -2,11 +2,11 @@
  *
  * The including file provides vectors of VL outputs, VL = 16, 8 or 4, and
  *     vi, vf                        integer and float vectors
- *     vi_load(p) vi_loadu(p) vi_store(p, v) vi_set1(i) vi_add(a, b) vi_mul(a, b)
+ *     vi_load(p) vi_loadu(p) vi_storeu(p, v) vi_set1(i) vi_add(a, b) vi_mul(a, b)
  *     vi_dot(acc, w, a)             acc + sums of 4 products: w unsigned codes, a signed
  *     vi_dot_wide(acc, w, a)        the same for 8-bit codes (flipped to signed where WIDE_FLIP)
  *     vi_dot_pairs(acc, a, b)       acc + sums of 2 products of i16
- *     vf_load(p) vf_store(p, v) vf_set1(f) vf_zero() vf_fma(a, b, c) vf_mul(a, b)
+ *     vf_load(p) vf_store(p, v) vf_storeu(p, v) vf_set1(f) vf_zero() vf_fma(a, b, c) vf_mul(a, b)
  *     vf_of(i) vf_bits(i)           conversion, reinterpretation
  *     MAX_ACTS                      activation rows of the largest tile: 2, 4 or 6
  *     WIDE_COLUMNS                  1: tiles of two panels pay
@@ -277,7 +277,8 @@ typedef struct plan {
     int offset;    /* what every stored code has too much, in the panel's representation */
     int32_t start; /* added to each start value */
     int shift;     /* values of a group: 1 << shift */
-    int64_t scales_at, sums_at; /* bytes from the start of an act8 row */
+    int64_t scales_at, sums_at;    /* bytes from the start of an act8 row */
+    int64_t code_step, scale_step; /* bytes of 256 values of a weight row */
 } plan;
 
 static plan kind_of(const mica__qweight *w)
@@ -321,6 +322,9 @@ static plan plan_of(const mica__qweight *w)
     p.shift = __builtin_ctz((unsigned)w->group);
     p.scales_at = mica__act8_codes_bytes(w->k);
     p.sums_at = p.scales_at + mica__act8_scales_bytes(w->k, w->group);
+    const mica__block_info *facts = mica__block_info_of(w->format);
+    p.code_step = facts->values ? 256 / facts->values * facts->bytes : 256 * w->bits / 8;
+    p.scale_step = (256 >> p.shift) * mica_dtype_bytes(w->scales_dtype);
     return p;
 }
 
@@ -332,15 +336,16 @@ INLINE void weigh_sums(const int16_t (*sums)[2], int64_t n, int first, int secon
     int32_t rest[VL] __attribute__((aligned(64)));
     int64_t i = 0;
     for (; i + VL <= n; i += VL)
-        vi_store(out + i, vi_dot_pairs(vi_set1(start), vi_loadu(sums + i), factors));
+        vi_storeu(out + i, vi_dot_pairs(vi_set1(start), vi_loadu(sums + i), factors));
     for (int64_t j = i; j < n; j++)
         memcpy(&rest[j - i], sums[j], 4);
     if (i < n)
-        vi_store(out + i, vi_dot_pairs(vi_set1(start), vi_loadu(rest), factors));
+        vi_storeu(out + i, vi_dot_pairs(vi_set1(start), vi_loadu(rest), factors));
 }
 
 /* Sums of whole groups of at least 32 codes as floats, and start values from them. */
-static void prepare_groups(const plan *p, const int16_t (*sums)[2], int64_t n, mica__qact *act)
+static void prepare_groups(const plan *p, const int16_t (*sums)[2], int64_t n,
+                           const mica__qact *act)
 {
     int32_t whole[MICA__PANEL_GROUPS] __attribute__((aligned(64)));
     const int steps = 1 << (p->shift - 5);
@@ -353,13 +358,13 @@ static void prepare_groups(const plan *p, const int16_t (*sums)[2], int64_t n, m
     }
     for (int64_t i = 0; i < (n + VL - 1) / VL * VL; i += VL) {
         const vi sum = vi_load(whole + i);
-        vf_store(act->asum + i, vf_of(sum));
-        vi_store(act->start[0] + i, vi_mul(sum, vi_set1(-p->offset)));
+        vf_storeu(act->asum + i, vf_of(sum));
+        vi_storeu(act->start[0] + i, vi_mul(sum, vi_set1(-p->offset)));
     }
 }
 
 /* Sums of neighbouring groups of 32 codes as pairs. */
-static void prepare_pairs(const int16_t (*sums)[2], int64_t n, mica__qact *act)
+static void prepare_pairs(const int16_t (*sums)[2], int64_t n, const mica__qact *act)
 {
     int32_t whole[MICA__PANEL_GROUPS] __attribute__((aligned(64)));
     weigh_sums(sums, n, 1, 1, 0, whole);
@@ -369,17 +374,25 @@ static void prepare_pairs(const int16_t (*sums)[2], int64_t n, mica__qact *act)
     }
 }
 
-/* Prepares one activation row for values [k0, k0 + n). */
-static void prepare_act(const mica__qweight *w, const plan *p, const uint8_t *row, int64_t k0,
-                        int64_t n, int8_t *moved, mica__qact *act)
+/* The same row from `k` values further on. */
+INLINE mica__qact act_at(const plan *p, const mica__qact *act, int64_t k)
 {
-    const int16_t(*sums)[2] = (const int16_t(*)[2])(const void *)(row + p->sums_at) + k0 / 32;
-    act->scales = (const float *)(const void *)(row + p->scales_at) + (k0 >> p->shift);
-    act->codes = (const int8_t *)row + k0;
-    if (w->bits == 4) {
-        even_odd(act->codes, n, moved);
-        act->codes = moved;
-    }
+    mica__qact at = *act;
+    const int64_t group = k >> p->shift, step = p->shift == 8 ? k >> 5 : group;
+    at.codes += k;
+    at.scales += group;
+    at.start[0] += step;
+    at.start[1] += step;
+    at.asum += group;
+    at.pair += super_kinds[p->kind].sub == 32 ? k >> 6 : k >> 5;
+    at.moved += k;
+    return at;
+}
+
+/* Prepares n <= MICA__PANEL_VALUES values; sums are those of their codes. */
+static void prepare_stretch(const mica__qweight *w, const plan *p, const int16_t (*sums)[2],
+                            int64_t n, const mica__qact *act)
+{
     if (w->form == MICA__FORM_BIAS) {
         prepare_groups(p, sums, n / 32, act);
     } else if (p->shift == 8 && super_kinds[p->kind].step == 16) {
@@ -392,6 +405,24 @@ static void prepare_act(const mica__qweight *w, const plan *p, const uint8_t *ro
         memcpy(act->pair, sums, (size_t)(n / 32) * 4);
     if (w->form == MICA__FORM_SUPER_MIN && w->sub == 32)
         prepare_pairs(sums, n / 32, act);
+    if (w->bits == 4)
+        even_odd(act->codes, n, act->moved);
+}
+
+/* Values [k0, k0 + n) of a row; the arrays of *act are its own already. */
+static void prepare_act(const mica__qweight *w, const plan *p, const uint8_t *row, int64_t k0,
+                        int64_t n, mica__qact *act)
+{
+    const int16_t(*sums)[2] = (const int16_t(*)[2])(const void *)(row + p->sums_at) + k0 / 32;
+    act->scales = (const float *)(const void *)(row + p->scales_at) + (k0 >> p->shift);
+    act->codes = (const int8_t *)row + k0;
+    for (int64_t k = 0; k < n; k += MICA__PANEL_VALUES) {
+        const mica__qact at = act_at(p, act, k);
+        prepare_stretch(w, p, sums + k / 32,
+                        n - k < MICA__PANEL_VALUES ? n - k : MICA__PANEL_VALUES, &at);
+    }
+    if (w->bits == 4)
+        act->codes = act->moved;
 }
 
 /* --- strips --- */
@@ -401,26 +432,53 @@ static void prepare_act(const mica__qweight *w, const plan *p, const uint8_t *ro
 #define COPY_CODES  (MICA__PANEL_VALUES * 34 / 32)
 #define COPY_SCALES (MICA__PANEL_GROUPS * 4)
 
-/* With up to so many activation rows panels are multiplied one by one. */
-#define FEW_ACTS 4
-#define ACTS     (MAX_ACTS > FEW_ACTS ? MAX_ACTS : FEW_ACTS)
+/* With up to so many activation rows panels are multiplied one by one, FEW_VALUES at a time. */
+#define FEW_ACTS   4
+#define FEW_VALUES 256
+#define ACTS       (MAX_ACTS > FEW_ACTS ? MAX_ACTS : FEW_ACTS)
 
 static const int tile_acts[4] = {1, 2, 4, 6};
 
 typedef struct strip_scratch {
     mica__qpanel panel[MICA__STRIP_ROWS / 16];
     mica__qact act[ACTS];
-    int8_t moved[ACTS][MICA__PANEL_VALUES]; /* activation codes in another order */
     /* A stretch of fewer than 16 rows, for matrices that have no more. */
     uint8_t codes[16][COPY_CODES];
     uint8_t scales[16][COPY_SCALES];
     uint8_t biases[16][COPY_SCALES];
 } strip_scratch;
 
+/* Values of one of the arrays of a mica__qact over k values, and bytes of all. Vector stores may
+ * pass the end of what they mean. */
+INLINE int64_t act_span(int64_t k)
+{
+    return (k / 32 + 31) / 16 * 16;
+}
+
+INLINE int64_t act_bytes(int64_t k)
+{
+    return 4 * 4 * act_span(k) + (k + 63) / 64 * 64;
+}
+
 static size_t strip_i8_scratch(const mica__qweight *w)
 {
-    (void)w;
-    return sizeof(strip_scratch);
+    const int64_t stretch = w->k < MICA__PANEL_VALUES ? w->k : MICA__PANEL_VALUES;
+    const int64_t few = FEW_ACTS * act_bytes(w->k), many = ACTS * act_bytes(stretch);
+    return (sizeof(strip_scratch) + 63) / 64 * 64 + (size_t)(few > many ? few : many);
+}
+
+/* Gives the first n rows of scratch->act their arrays, each for k values. */
+static void place_acts(strip_scratch *scratch, int n, int64_t k)
+{
+    uint8_t *at = (uint8_t *)scratch + (sizeof *scratch + 63) / 64 * 64;
+    for (int a = 0; a < n; a++, at += act_bytes(k)) {
+        int32_t *arrays = (int32_t *)(void *)at;
+        scratch->act[a].start[0] = arrays;
+        scratch->act[a].start[1] = arrays + act_span(k);
+        scratch->act[a].asum = (float *)(void *)(arrays + 2 * act_span(k));
+        scratch->act[a].pair = arrays + 3 * act_span(k);
+        scratch->act[a].moved = (int8_t *)(arrays + 4 * act_span(k));
+    }
 }
 
 static mica__stream stream_of(const uint8_t *first, int64_t stride, const mica__panel_rows *rows,
@@ -438,26 +496,22 @@ static mica__stream copied(mica__stream from, int n, int64_t bytes, uint8_t *to,
     return (mica__stream){to, step};
 }
 
-/* Where values [k0, k0 + n) of a panel's rows stand. */
-static mica__qlanes lanes_of(const mica__qweight *w, const mica__panel_rows *rows, int64_t k0,
-                             int64_t n, strip_scratch *scratch)
+/* Where values [k0, k0 + n) of a panel's rows stand; k0 is a multiple of 256. */
+static mica__qlanes lanes_of(const mica__qweight *w, const plan *p, const mica__panel_rows *rows,
+                             int64_t k0, int64_t n, strip_scratch *scratch)
 {
-    const mica__block_info *facts = mica__block_info_of(w->format);
-    const int64_t scale = mica_dtype_bytes(w->scales_dtype);
-    const int64_t first = facts->values ? k0 / facts->values * facts->bytes : k0 * w->bits / 8;
-    mica__qlanes at = {stream_of(w->codes, w->codes_stride, rows, first),
-                       stream_of(w->scales, w->scales_stride, rows, k0 / w->group * scale),
-                       stream_of(w->biases, w->biases_stride, rows, k0 / w->group * scale)};
+    const int64_t code = (k0 >> 8) * p->code_step, scale = (k0 >> 8) * p->scale_step;
+    mica__qlanes at = {stream_of(w->codes, w->codes_stride, rows, code),
+                       stream_of(w->scales, w->scales_stride, rows, scale),
+                       stream_of(w->biases, w->biases_stride, rows, scale)};
     if (rows->to == 16)
         return at;
-    const int64_t bytes = facts->values ? n / facts->values * facts->bytes : n * w->bits / 8;
-    at.codes = copied(at.codes, rows->to, bytes, scratch->codes[0], COPY_CODES);
+    const int64_t codes = n * p->code_step / 256, scales = n * p->scale_step / 256;
+    at.codes = copied(at.codes, rows->to, codes, scratch->codes[0], COPY_CODES);
     if (w->scales)
-        at.scales =
-            copied(at.scales, rows->to, n / w->group * scale, scratch->scales[0], COPY_SCALES);
+        at.scales = copied(at.scales, rows->to, scales, scratch->scales[0], COPY_SCALES);
     if (w->biases)
-        at.biases =
-            copied(at.biases, rows->to, n / w->group * scale, scratch->biases[0], COPY_SCALES);
+        at.biases = copied(at.biases, rows->to, scales, scratch->biases[0], COPY_SCALES);
     return at;
 }
 
@@ -486,58 +540,60 @@ static int tile_size(int left)
     return size;
 }
 
-static void unpack_rows(const mica__strip *strip, int panel, int64_t k0, int64_t n,
+static void unpack_rows(const mica__strip *strip, const plan *p, int panel, int64_t k0, int64_t n,
                         strip_scratch *scratch, mica__qpanel *to)
 {
-    const mica__qlanes from = lanes_of(strip->weight, &strip->panels[panel], k0, n, scratch);
+    const mica__qlanes from = lanes_of(strip->weight, p, &strip->panels[panel], k0, n, scratch);
     unpack_panel(strip->weight, &from, n, to);
 }
 
-/* Few activation rows are prepared once, and panels unpacked one by one into the first cache. */
-static void few_acts(const mica__strip *strip, const plan *p, int64_t k0, int64_t n,
-                     strip_scratch *scratch)
+/* Few activation rows are prepared once. Then each panel passes through the first cache in short
+ * pieces, so that rows are read as streams from end to end. */
+static void few_acts(const mica__strip *strip, const plan *p, strip_scratch *scratch)
 {
+    const mica__qweight *w = strip->weight;
+    mica__qact at[FEW_ACTS];
+    place_acts(scratch, strip->n_acts, w->k);
     for (int a = 0; a < strip->n_acts; a++)
-        prepare_act(strip->weight, p, strip->acts[a], k0, n, scratch->moved[a], &scratch->act[a]);
-    for (int panel = 0; panel < strip->n_panels; panel++) {
-        unpack_rows(strip, panel, k0, n, scratch, &scratch->panel[0]);
-        float *acc = strip->acc + 16 * panel;
-        for (int a = 0; a < strip->n_acts;)
-            a += multiply_acts(strip, p, 1, acc + a * 16 * strip->n_panels,
-                               tile_size(strip->n_acts - a), &scratch->act[a], n, scratch);
-    }
+        prepare_act(w, p, strip->acts[a], 0, w->k, &scratch->act[a]);
+    for (int panel = 0; panel < strip->n_panels; panel++)
+        for (int64_t k0 = 0; k0 < w->k; k0 += FEW_VALUES) {
+            const int64_t n = w->k - k0 < FEW_VALUES ? w->k - k0 : FEW_VALUES;
+            unpack_rows(strip, p, panel, k0, n, scratch, &scratch->panel[0]);
+            for (int a = 0; a < strip->n_acts; a++)
+                at[a] = act_at(p, &scratch->act[a], k0);
+            for (int a = 0; a < strip->n_acts;)
+                a += multiply_acts(strip, p, 1, strip->acc + (a * strip->n_panels + panel) * 16,
+                                   tile_size(strip->n_acts - a), &at[a], n, scratch);
+        }
 }
 
 /* For many, all panels are unpacked first, so that each row is prepared once. */
-static void many_acts(const mica__strip *strip, const plan *p, int64_t k0, int64_t n,
-                      strip_scratch *scratch)
+static void many_acts(const mica__strip *strip, const plan *p, strip_scratch *scratch)
 {
-    for (int panel = 0; panel < strip->n_panels; panel++)
-        unpack_rows(strip, panel, k0, n, scratch, &scratch->panel[panel]);
-    for (int a = 0; a < strip->n_acts;) {
-        const int size = tile_size(strip->n_acts - a);
-        for (int i = 0; i < tile_acts[size]; i++)
-            prepare_act(strip->weight, p, strip->acts[a + i], k0, n, scratch->moved[i],
-                        &scratch->act[i]);
-        a += multiply_acts(strip, p, strip->n_panels, strip->acc + a * 16 * strip->n_panels, size,
-                           scratch->act, n, scratch);
+    const mica__qweight *w = strip->weight;
+    place_acts(scratch, ACTS, w->k < MICA__PANEL_VALUES ? w->k : MICA__PANEL_VALUES);
+    for (int64_t k0 = 0; k0 < w->k; k0 += MICA__PANEL_VALUES) {
+        const int64_t n = w->k - k0 < MICA__PANEL_VALUES ? w->k - k0 : MICA__PANEL_VALUES;
+        for (int panel = 0; panel < strip->n_panels; panel++)
+            unpack_rows(strip, p, panel, k0, n, scratch, &scratch->panel[panel]);
+        for (int a = 0; a < strip->n_acts;) {
+            const int size = tile_size(strip->n_acts - a);
+            for (int i = 0; i < tile_acts[size]; i++)
+                prepare_act(w, p, strip->acts[a + i], k0, n, &scratch->act[i]);
+            a += multiply_acts(strip, p, strip->n_panels, strip->acc + a * 16 * strip->n_panels,
+                               size, scratch->act, n, scratch);
+        }
     }
 }
 
 static void strip_i8(const mica__strip *strip)
 {
-    const mica__qweight *w = strip->weight;
-    const plan p = plan_of(w);
+    const plan p = plan_of(strip->weight);
     strip_scratch *scratch = (strip_scratch *)(void *)strip->scratch;
     memset(strip->acc, 0, (size_t)(strip->n_acts * strip->n_panels) * 16 * sizeof(float));
     if (strip->panels[0].to < 16)
         memset(scratch->codes, 0,
                sizeof scratch->codes + sizeof scratch->scales + sizeof scratch->biases);
-    for (int64_t k0 = 0; k0 < w->k; k0 += MICA__PANEL_VALUES) {
-        const int64_t n = w->k - k0 < MICA__PANEL_VALUES ? w->k - k0 : MICA__PANEL_VALUES;
-        if (strip->n_acts <= FEW_ACTS)
-            few_acts(strip, &p, k0, n, scratch);
-        else
-            many_acts(strip, &p, k0, n, scratch);
-    }
+    (strip->n_acts <= FEW_ACTS ? few_acts : many_acts)(strip, &p, scratch);
 }

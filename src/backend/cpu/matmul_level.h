@@ -10,9 +10,12 @@
 
 #include "backend/cpu/qweight.h"
 
-/* Most weight rows and activation rows of one strip. */
-#define MICA__STRIP_ROWS 64
-#define MICA__STRIP_ACTS 256
+/* Most weight rows and activation rows of one strip; more weight rows where there are few
+ * activation rows. */
+#define MICA__STRIP_ROWS     64
+#define MICA__STRIP_ACTS     256
+#define MICA__STRIP_FEW_ACTS 4
+#define MICA__STRIP_FEW_ROWS 256
 
 /* Sixteen weight rows that share the lanes of a vector: lane i is row first + i * step. Only lanes
  * [from, to) are wanted. All 16 rows exist when to is 16, else just those below to. */
@@ -25,7 +28,7 @@ typedef struct mica__panel_rows {
  * the products; lanes that are not wanted are undefined. */
 typedef struct mica__strip {
     const mica__qweight *weight;
-    mica__panel_rows panels[MICA__STRIP_ROWS / 16];
+    mica__panel_rows panels[MICA__STRIP_FEW_ROWS / 16];
     int n_panels;
     int n_acts;
     const void *const *acts; /* [n_acts] act8 rows, or rows of f32 [k] */

@@ -432,8 +432,8 @@ static void prepare_act(const mica__qweight *w, const plan *p, const uint8_t *ro
 #define COPY_CODES  (MICA__PANEL_VALUES * 34 / 32)
 #define COPY_SCALES (MICA__PANEL_GROUPS * 4)
 
-/* With up to so many activation rows panels are multiplied one by one, FEW_VALUES at a time. */
-#define FEW_ACTS   4
+/* With few activation rows panels are multiplied one by one, FEW_VALUES at a time. */
+#define FEW_ACTS   MICA__STRIP_FEW_ACTS
 #define FEW_VALUES 256
 #define ACTS       (MAX_ACTS > FEW_ACTS ? MAX_ACTS : FEW_ACTS)
 

@@ -7,8 +7,11 @@
 
 /* With up to this many activation rows the weights decide the time: they are read as 16 streams. */
 #define FEW_ACTS 16
-/* Bytes of weights that one task of a product with few activation rows reads at least. */
-#define TASK_BYTES 16384
+/* About so many tasks there are for few activation rows, of so many bytes of weights. A task's rows
+ * follow each other: short stretches would be read ahead by the hardware in vain. */
+#define FEW_ACTS_TASKS  16
+#define TASK_BYTES      32768
+#define TASK_BYTES_MOST 262144
 /* Strips of many activation rows are halved where there would be fewer tasks than this. */
 #define FEW_TASKS 8
 
@@ -37,7 +40,9 @@ mica__cut mica__cut_of(int64_t n, int64_t m, int64_t row_bytes)
         if (cut.lane_rows > 1 && cut.lane_rows * row_bytes % 4096 == 0)
             cut.lane_rows--;
         cut.panels = cut.lane_rows + ceil_div(n - 16 * cut.lane_rows, 16);
-        cut.task_panels = at_least(ceil_div(TASK_BYTES, panel_bytes), cut.panels / 128);
+        cut.task_panels = at_least(
+            ceil_div(TASK_BYTES, panel_bytes),
+            at_most(ceil_div(cut.panels, FEW_ACTS_TASKS), ceil_div(TASK_BYTES_MOST, panel_bytes)));
         cut.task_acts = at_least(m, 1);
     } else {
         cut.panels = ceil_div(n, 16);
@@ -66,7 +71,8 @@ static mica__panel_rows panel_of(const mica__cut *cut, int64_t panel)
 /* Bytes of the results of one strip, when there are at most m activation rows. */
 static size_t acc_bytes(int64_t m)
 {
-    return (size_t)at_most(m, MICA__STRIP_ACTS) * MICA__STRIP_ROWS * sizeof(float);
+    const int64_t few = at_most(m, MICA__STRIP_FEW_ACTS) * MICA__STRIP_FEW_ROWS;
+    return (size_t)at_least(few, at_most(m, MICA__STRIP_ACTS) * MICA__STRIP_ROWS) * sizeof(float);
 }
 
 size_t mica__cut_scratch_bound(int64_t m, size_t level_bytes)
@@ -144,8 +150,10 @@ void mica__cut_run(const mica__cut *cut, int64_t task, const mica__qweight *weig
         acts[i] = rows->plain_acts
                       ? rows->plain_acts + (rows->acts_first + first_act + i) * weight->k * 4
                       : mica__operand_row(rows->acts, rows->acts_first + first_act + i);
+    const int most =
+        (n_acts <= MICA__STRIP_FEW_ACTS ? MICA__STRIP_FEW_ROWS : MICA__STRIP_ROWS) / 16;
     for (int64_t panel = first_panel; panel < end; panel += strip.n_panels) {
-        strip.n_panels = (int)at_most(end - panel, MICA__STRIP_ROWS / 16);
+        strip.n_panels = (int)at_most(end - panel, most);
         for (int i = 0; i < strip.n_panels; i++)
             strip.panels[i] = panel_of(cut, panel + i);
         run_strip(&strip);

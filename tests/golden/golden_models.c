@@ -25,11 +25,20 @@ static int passed, failed, skipped;
 typedef struct golden {
     mica__json_doc *doc;
     mica__weights *tensors;
-    const int32_t *ids;  /* [n, length] */
-    const float *logits; /* [n, length, vocab] */
+    int32_t *ids;  /* [n, length] */
+    float *logits; /* [n, length, vocab] */
     int64_t n, length, vocab;
     double tolerance;
 } golden;
+
+/* A copy of a tensor's bytes: in a mapped file they can begin at any address. */
+static void *copy_of(const mica__weight *tensor, int64_t bytes)
+{
+    void *copy = (int64_t)tensor->bytes == bytes ? malloc((size_t)bytes) : NULL;
+    if (copy)
+        memcpy(copy, tensor->data, (size_t)bytes);
+    return copy;
+}
 
 static bool golden_open(const char *folder, golden *g)
 {
@@ -47,16 +56,18 @@ static bool golden_open(const char *folder, golden *g)
     const mica__weight *logits = mica__weights_find(g->tensors, "logits");
     if (!ids || !logits || logits->n_dims != 3 || logits->dtype != MICA_F32)
         return false;
-    g->ids = (const int32_t *)(const void *)ids->data;
-    g->logits = (const float *)(const void *)logits->data;
     g->n = logits->shape[0];
     g->length = logits->shape[1];
     g->vocab = logits->shape[2];
-    return true;
+    g->ids = copy_of(ids, g->n * g->length * 4);
+    g->logits = copy_of(logits, g->n * g->length * g->vocab * 4);
+    return g->ids && g->logits;
 }
 
 static void golden_close(golden *g)
 {
+    free(g->ids);
+    free(g->logits);
     mica__json_free(g->doc);
     mica__weights_close(g->tensors);
 }

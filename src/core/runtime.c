@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/backend.h"
 #include "core/graph.h"
 #include "core/program_cache.h"
 
@@ -77,6 +78,8 @@ static void runtime_free(mica__runtime *runtime)
 
 static mica_status runtime_start(mica__runtime *runtime, const mica_options *options)
 {
+    runtime->kernels = mica__cpu_kernels;
+    runtime->n_kernels = mica__cpu_n_kernels;
     runtime->cpu = *mica__cpu_host();
     const char *isa = options->isa ? options->isa : getenv("MICA_ISA");
     if (isa && *isa)

@@ -24,6 +24,9 @@ struct mica__program_cache;
 typedef struct mica__runtime {
     int contexts; /* open ones, under the process lock */
     mica__cpu cpu;
+    const struct mica__kernel *const *kernels; /* the device's (backend.h), tried in order; fixed
+                                                  before the first program is made */
+    int n_kernels;
     int threads;
     mica__workers *workers;
     mica__pool *pool;

@@ -109,6 +109,8 @@ mica_status mica__pass_views(mica__ir *ir);
 mica_status mica__pass_fuse(mica__ir *ir);
 /* A kernel for each node, copies where one needs them. */
 mica_status mica__pass_kernels(mica__ir *ir);
+/* An order that needs less memory, where there is one. */
+mica_status mica__pass_order(mica__ir *ir);
 /* Stretches of independent steps. */
 mica_status mica__pass_phases(mica__ir *ir);
 /* Lifetimes, reuse in place, offsets in the arena. */

@@ -14,6 +14,7 @@ static mica_status run_passes(mica__ir *ir)
     MICA_TRY(mica__pass_views(ir));
     MICA_TRY(mica__pass_fuse(ir));
     MICA_TRY(mica__pass_kernels(ir));
+    MICA_TRY(mica__pass_order(ir));
     MICA_TRY(mica__pass_phases(ir));
     return mica__pass_memory(ir);
 }

@@ -64,6 +64,10 @@ struct mica_ctx {
     mica_ctx *previous; /* the thread's current context before this one */
 };
 
+/* How many workers a runtime starts: what was asked for (the pool refuses too many), else the quota
+ * of processors as far as a pool may have so many. */
+int mica__thread_count(int asked, int quota);
+
 /* Makes the thread's recorded failure the context's error, unless it has one already; returns
  * status. */
 mica_status mica__ctx_fail(mica_ctx *ctx, mica_status status);

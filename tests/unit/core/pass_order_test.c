@@ -174,12 +174,8 @@ static mica_array *token_list(mica_ctx *mc, bool counting)
                     : mica_zeros(mc, MICA_SHAPE(TOKENS), MICA_I32);
 }
 
-/* [what the pool gives before an update | products of what it gives afterwards]: the right part
- * needs more memory and waits for the left one all the same. */
-static mica_array *read_update_read(mica_ctx *mc, bool eager)
+static mica__attention_attrs step_attrs(void)
 {
-    const mica__kv_step step = {token_list(mc, true), token_list(mc, false),
-                                mica_zeros(mc, MICA_SHAPE(1, 1), MICA_I32)};
     mica__attention_attrs attrs = {
         .kv = {.kv_dtype = MICA__KV_F32,
                .kv_heads = HEADS,
@@ -188,6 +184,16 @@ static mica_array *read_update_read(mica_ctx *mc, bool eager)
         .scale = 0.25f,
     };
     attrs.kv.block_bytes = mica__kv_layer_bytes(MICA__KV_F32, HEADS, HEAD_DIM, HEAD_DIM);
+    return attrs;
+}
+
+/* [what the pool gives before an update | products of what it gives afterwards]: the right part
+ * needs more memory and waits for the left one all the same. */
+static mica_array *read_update_read(mica_ctx *mc, bool eager)
+{
+    const mica__kv_step step = {token_list(mc, true), token_list(mc, false),
+                                mica_zeros(mc, MICA_SHAPE(1, 1), MICA_I32)};
+    const mica__attention_attrs attrs = step_attrs();
     mica_array *pool = mica_zeros(mc, MICA_SHAPE(attrs.kv.block_bytes), MICA_U8);
     mica_array *x = draw_leaf(mc, MICA_SHAPE(TOKENS, HEADS, HEAD_DIM), 5);
     assert_ok(mica_eval_all(mc, pool));
@@ -223,6 +229,70 @@ static void readers_stay_on_their_side_of_an_update(void **state)
     mica_close(mc);
 }
 
+/* --- a decoder -------------------------------------------------------------------------------- */
+
+enum { WIDTH = HEADS * HEAD_DIM, HIDDEN = 24, STEP_TOKENS = 8, LAYERS = 3 };
+
+typedef struct decoder {
+    mica_ctx *mc;
+    mica__kv_step step;
+    mica__attention_attrs attrs;
+    mica_array *table, *pool, *x;
+    uint64_t drawn;
+} decoder;
+
+static mica_array *draw_weight(decoder *d, int64_t n, int64_t k)
+{
+    return mica_transpose(draw_leaf(d->mc, MICA_SHAPE(n, k), d->drawn++), 0, NULL);
+}
+
+static mica_array *turned(decoder *d, mica_array *heads)
+{
+    return mica__rope(mica_reshape(heads, MICA_SHAPE(STEP_TOKENS, HEADS, HEAD_DIM)), d->table,
+                      false);
+}
+
+static void add_layer(decoder *d)
+{
+    const mica_shape heads = MICA_SHAPE(STEP_TOKENS, HEADS, HEAD_DIM);
+    mica_array *norm = mica_ones(d->mc, MICA_SHAPE(WIDTH), MICA_F32);
+    mica_array *h = mica_rms_norm(d->x, norm, 1e-5f);
+    mica_array *q = mica_matmul(h, draw_weight(d, WIDTH, WIDTH));
+    mica_array *k = mica_matmul(h, draw_weight(d, WIDTH, WIDTH));
+    mica_array *v = mica_matmul(h, draw_weight(d, WIDTH, WIDTH));
+    d->pool = mica__kv_write(d->pool, turned(d, k), mica_reshape(v, heads), &d->step, &d->attrs.kv);
+    mica_array *mixed = mica__attention(turned(d, q), d->pool, &d->step, &d->attrs);
+    mixed = mica_reshape(mixed, MICA_SHAPE(STEP_TOKENS, WIDTH));
+    d->x = mica_add(d->x, mica_matmul(mixed, draw_weight(d, WIDTH, WIDTH)));
+    h = mica_rms_norm(d->x, norm, 1e-5f);
+    mica_array *gate = mica_matmul(h, draw_weight(d, HIDDEN, WIDTH));
+    mica_array *up = mica_matmul(h, draw_weight(d, HIDDEN, WIDTH));
+    d->x = mica_add(d->x, mica_matmul(mica_swiglu(gate, up), draw_weight(d, WIDTH, HIDDEN)));
+}
+
+static void a_decoder_step_plans_no_larger_and_in_no_more_phases(void **state)
+{
+    (void)state;
+    const float freqs[HEAD_DIM / 2] = {1, 0.5f, 0.25f, 0.125f};
+    mica_ctx *mc = open_one();
+    decoder d = {.mc = mc, .drawn = 1, .attrs = step_attrs()};
+    d.step.positions = mica_arange(mc, 0, STEP_TOKENS, 1, MICA_I32);
+    d.step.sequence_of = mica_zeros(mc, MICA_SHAPE(STEP_TOKENS), MICA_I32);
+    d.step.block_table = mica_zeros(mc, MICA_SHAPE(1, 1), MICA_I32);
+    d.table = mica__rope_table(d.step.positions,
+                               mica_from_data(mc, freqs, MICA_SHAPE(HEAD_DIM / 2), MICA_F32), 1);
+    d.pool = mica_zeros(mc, MICA_SHAPE(d.attrs.kv.block_bytes), MICA_U8);
+    assert_ok(mica_eval_all(mc, d.pool));
+    d.x = draw_leaf(mc, MICA_SHAPE(STEP_TOKENS, WIDTH), 77);
+    for (int i = 0; i < LAYERS; i++)
+        add_layer(&d);
+    mica_array *outputs[2] = {d.x, d.pool};
+    const plans p = plan(mc, 2, outputs);
+    assert_true(p.ordered <= p.own);
+    assert_true(p.ordered_phases <= p.own_phases);
+    mica_close(mc);
+}
+
 static void every_failing_allocation_leaks_nothing(void **state)
 {
     (void)state;
@@ -254,6 +324,7 @@ int main(void)
         cmocka_unit_test(an_order_that_is_good_stays),
         cmocka_unit_test(random_graphs_never_plan_larger),
         cmocka_unit_test(readers_stay_on_their_side_of_an_update),
+        cmocka_unit_test(a_decoder_step_plans_no_larger_and_in_no_more_phases),
         cmocka_unit_test(every_failing_allocation_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,9 @@ typedef struct mica__kernel {
 
     /* Whether these dtypes and layouts are handled. NULL: everything the op allows, with inputs
      * row-contiguous and aligned. Where no kernel accepts, inputs are copied to contiguous aligned
-     * buffers and it is asked again; then the op is decomposed. Data pointers are NULL. */
+     * buffers and it is asked again. An op that no kernel takes even then is decomposed, which is
+     * found out first (pass_decompose.c): who accepts a layout accepts contiguous inputs, too. Data
+     * pointers are NULL. */
     bool (*accepts)(const mica__call *call);
 
     /* How many tasks a stage has: a function of shapes and attributes only. 0 is allowed (empty

@@ -89,6 +89,7 @@ mica_status mica__ir_add_node(mica__ir *ir, mica__op op, const void *attrs, int 
     if (n_in)
         memcpy(ids, in, (size_t)n_in * sizeof *ids);
     ir->nodes[ir->n_nodes] = (mica__ir_node){.op = op,
+                                             .part_of = op,
                                              .n_in = n_in,
                                              .n_out = 1,
                                              .in = ids,
@@ -99,8 +100,33 @@ mica_status mica__ir_add_node(mica__ir *ir, mica__op op, const void *attrs, int 
     return MICA_OK;
 }
 
+mica_status mica__ir_append_node(mica__ir *ir, const mica__ir_node *node)
+{
+    MICA_TRY(mica__grow(MICA_MEMORY_GRAPH, (void **)&ir->nodes, sizeof *ir->nodes, ir->n_nodes + 1,
+                        &ir->nodes_capacity));
+    for (int i = 0; i < node->n_out; i++)
+        ir->values[node->out + i].node = (int32_t)ir->n_nodes;
+    ir->nodes[ir->n_nodes++] = *node;
+    return MICA_OK;
+}
+
+mica_status mica__ir_add_constant(mica__ir *ir, mica_array *array, int32_t *id)
+{
+    mica__aval aval;
+    MICA_TRY(mica__grow(MICA_MEMORY_GRAPH, (void **)&ir->leaves, sizeof *ir->leaves,
+                        ir->n_leaves + 1, &ir->leaves_capacity));
+    mica__aval_of(array, &aval);
+    MICA_TRY(add_value(ir, &aval, id));
+    ir->values[*id].leaf = (int32_t)ir->n_leaves;
+    ir->leaves[ir->n_leaves++] = array;
+    atomic_fetch_add_explicit(&array->refs, 1, memory_order_relaxed);
+    return MICA_OK;
+}
+
 void mica__ir_free(mica__ir *ir)
 {
+    for (int64_t i = ir->n_borrowed; i < ir->n_leaves; i++)
+        mica__array_unref(ir->leaves[i]);
     mica__arena_free(&ir->arena);
     mica__free(ir->values);
     mica__free(ir->nodes);
@@ -255,6 +281,7 @@ mica_status mica__ir_collect(mica_ctx *ctx, int n_in, mica_array *const *inputs,
     walk w = {.ir = ir, .number = atomic_fetch_add(&collections, 1)};
     pthread_mutex_lock(&ctx->runtime->lock); /* numbers of shared leaves */
     const mica_status status = collect(&w, n_in, inputs, n_out, outputs);
+    ir->n_borrowed = ir->n_leaves;
     pthread_mutex_unlock(&ctx->runtime->lock);
     mica__free(w.stack);
     return status;

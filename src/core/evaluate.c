@@ -73,7 +73,7 @@ static mica_status find_program(mica_ctx *mc, mica__ir *ir, mica_program **progr
         atomic_fetch_add(&runtime->cache_hits, 1);
         return MICA_OK;
     }
-    MICA_TRY(mica__program_make(ir, (int)ir->n_leaves, false, program));
+    MICA_TRY(mica__program_make(ir, (int)ir->n_leaves, program));
     mica__program_cache_add(runtime->cache, ir->key.bytes, ir->key.length, *program);
     return MICA_OK;
 }
@@ -213,7 +213,7 @@ mica_status mica_compile(mica_ctx *mc, int n_in, mica_array *const *inputs, int 
     if (status == MICA_OK)
         status = check_constants(&ir);
     if (status == MICA_OK)
-        status = mica__program_make(&ir, n_in, true, program);
+        status = mica__program_make(&ir, n_in, program);
     mica__ir_free(&ir);
     return status == MICA_OK ? status : mica__ctx_fail(mc, mica__fail_at(status, "compile"));
 }

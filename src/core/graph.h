@@ -143,8 +143,11 @@ typedef struct mica__rules {
      * (they are the node's own copy). The failure message needs no op name: the caller adds it. */
     mica_status (*infer)(void *attrs, int n_in, const mica__aval *in, int n_out, mica__aval *out);
 
-    /* The op said in simpler ones: used where the backend has no kernel, and as the oracle in
-     * tests. NULL: primitive. */
+    /* The op said in simpler ones: used where the device has no kernel (pass_decompose.c), and as
+     * the oracle in tests. Gives an array of the op's dtype, shape and extents; constants come from
+     * mica__constant; sub-results may need decomposing themselves, never into the op again. A
+     * result of NULL without an error in ctx: these operands cannot be said so. NULL: primitive.
+     * Ops with one output only. */
     mica_array *(*decompose)(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in);
 
     int n_out;    /* 0 means 1 */

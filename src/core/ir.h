@@ -34,6 +34,7 @@ typedef struct mica__ir_value {
 
 typedef struct mica__ir_node {
     mica__op op;
+    mica__op part_of; /* the graph's op that this node helps to say in simpler ones; else op */
     int32_t n_in, n_out;
     int32_t *in; /* value ids */
     int32_t out; /* first output value id; outputs are consecutive */
@@ -52,8 +53,10 @@ typedef struct mica__ir {
     int64_t n_values, values_capacity;
     mica__ir_node *nodes;
     int64_t n_nodes, nodes_capacity;
-    mica_array **leaves; /* borrowed; placeholders and evaluated arrays, in order of first use */
+    mica_array **leaves; /* placeholders and evaluated arrays, in order of first use */
     int64_t n_leaves, leaves_capacity;
+    int64_t n_borrowed;   /* of them, the graph's; those behind are constants that passes made, and
+                             hold a reference each */
     mica__node **sources; /* borrowed; the graph's nodes that were collected */
     int64_t n_sources, sources_capacity;
     int64_t n_recomputed; /* of them, that an earlier evaluation computed and did not keep */
@@ -80,6 +83,12 @@ mica_status mica__ir_add_value(mica__ir *ir, const mica__ir_value *like, int32_t
 mica_status mica__ir_add_node(mica__ir *ir, mica__op op, const void *attrs, int n_in,
                               const int32_t *in, int32_t out, int32_t *id);
 
+/* Appends a node as it is, for passes that write the list anew; its outputs name its new place. */
+mica_status mica__ir_append_node(mica__ir *ir, const mica__ir_node *node);
+
+/* A new leaf for an evaluated array, which gets a reference; id is its value. */
+mica_status mica__ir_add_constant(mica__ir *ir, mica_array *array, int32_t *id);
+
 /* Whether a value's elements stand row-major without gaps. */
 bool mica__ir_is_contiguous(const mica__ir_value *value);
 int64_t mica__ir_size(const mica__ir_value *value);
@@ -90,6 +99,8 @@ void mica__row_strides(int ndim, const int64_t *shape, int64_t *strides);
 
 /* --- passes, in the order in which they run --------------------------------------------------- */
 
+/* What the device has no kernel for is said in simpler operations. */
+mica_status mica__pass_decompose(mica__ir *ir);
 /* Equal nodes become one; unused ones die. */
 mica_status mica__pass_cse(mica__ir *ir);
 /* Reshape, transpose, slice, broadcast become strides. */
@@ -98,6 +109,8 @@ mica_status mica__pass_views(mica__ir *ir);
 mica_status mica__pass_fuse(mica__ir *ir);
 /* A kernel for each node, copies where one needs them. */
 mica_status mica__pass_kernels(mica__ir *ir);
+/* An order that needs less memory, where there is one. */
+mica_status mica__pass_order(mica__ir *ir);
 /* Stretches of independent steps. */
 mica_status mica__pass_phases(mica__ir *ir);
 /* Lifetimes, reuse in place, offsets in the arena. */

@@ -216,8 +216,20 @@ static void remove_dead(mica__ir *ir)
     ir->n_nodes = n;
 }
 
+/* Whether the device runs groups at all. */
+static bool device_fuses(const mica__ir *ir)
+{
+    const mica__runtime *runtime = ir->ctx->runtime;
+    for (int i = 0; i < runtime->n_kernels; i++)
+        if (runtime->kernels[i]->op == MICA__OP_FUSED)
+            return true;
+    return false;
+}
+
 mica_status mica__pass_fuse(mica__ir *ir)
 {
+    if (!device_fuses(ir))
+        return MICA_OK;
     int32_t *n_uses = mica__alloc_zero(MICA_MEMORY_GRAPH, (size_t)ir->n_values + 1, sizeof *n_uses);
     if (!n_uses)
         return MICA_E_MEMORY;

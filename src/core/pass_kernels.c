@@ -5,8 +5,6 @@
  * list is asked again; a copy never changes the order of additions, since that is fixed by the op's
  * logical form. SPDX-License-Identifier: MIT
  */
-#include "core/ir.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -50,8 +48,6 @@ void mica__plan_call(const mica__ir *ir, const mica__ir_node *node, mica__operan
 static bool accepts(const mica__ir *ir, const mica__ir_node *node, const mica__kernel *kernel,
                     const mica__call *call)
 {
-    if (kernel->op != node->op)
-        return false;
     if (kernel->accepts)
         return kernel->accepts(call);
     for (int i = 0; i < node->n_in; i++)
@@ -60,25 +56,27 @@ static bool accepts(const mica__ir *ir, const mica__ir_node *node, const mica__k
     return true;
 }
 
-static const mica__kernel *find(const mica__ir *ir, const mica__ir_node *node)
+static const mica__kernel *find(const mica__ir *ir, const mica__ir_node *node, bool as_copies)
 {
+    const mica__runtime *runtime = ir->ctx->runtime;
     mica__operand operands[MICA__MAX_OPERANDS];
-    mica__call call;
-    mica__plan_call(ir, node, operands, &call);
-    for (int i = 0; i < mica__cpu_n_kernels; i++)
-        if (accepts(ir, node, mica__cpu_kernels[i], &call))
-            return mica__cpu_kernels[i];
+    mica__call call = {0};
+    for (int i = 0; i < runtime->n_kernels; i++) {
+        if (runtime->kernels[i]->op != node->op)
+            continue;
+        if (!call.cpu)
+            mica__plan_call(ir, node, operands, &call);
+        for (int j = 0; j < node->n_in && as_copies; j++)
+            operands[j].unaligned = false;
+        if (accepts(ir, node, runtime->kernels[i], &call))
+            return runtime->kernels[i];
+    }
     return NULL;
 }
 
-static mica_status append(mica__ir *ir, const mica__ir_node *node)
+bool mica__has_kernel(const mica__ir *ir, const mica__ir_node *node)
 {
-    MICA_TRY(mica__grow(MICA_MEMORY_GRAPH, (void **)&ir->nodes, sizeof *ir->nodes, ir->n_nodes + 1,
-                        &ir->nodes_capacity));
-    for (int j = 0; j < node->n_out; j++)
-        ir->values[node->out + j].node = (int32_t)ir->n_nodes;
-    ir->nodes[ir->n_nodes++] = *node;
-    return MICA_OK;
+    return node->n_in + node->n_out <= MICA__MAX_OPERANDS && find(ir, node, true);
 }
 
 static mica_status copy_input(mica__ir *ir, int32_t *input)
@@ -88,7 +86,7 @@ static mica_status copy_input(mica__ir *ir, int32_t *input)
     MICA_TRY(mica__ir_add_value(ir, &ir->values[*input], &copied));
     MICA_TRY(mica__ir_add_node(ir, MICA__OP_COPY, &none, 1, input, copied, &index));
     ir->values[copied].node = index;
-    ir->nodes[index].kernel = find(ir, &ir->nodes[index]);
+    ir->nodes[index].kernel = find(ir, &ir->nodes[index], false);
     if (!ir->nodes[index].kernel)
         MICA_FAIL(MICA_E_UNSUPPORTED, "no kernel copies %s arrays",
                   mica_dtype_name(ir->values[copied].dtype));
@@ -96,28 +94,32 @@ static mica_status copy_input(mica__ir *ir, int32_t *input)
     return MICA_OK;
 }
 
-static mica_status unsupported(const mica__ir *ir, const mica__ir_node *node)
+mica_status mica__no_kernel(const mica__ir *ir, const mica__ir_node *node)
 {
     char dtypes[128] = "";
     size_t at = 0;
     for (int i = 0; i < node->n_in && at < sizeof dtypes; i++)
         at += (size_t)snprintf(dtypes + at, sizeof dtypes - at, "%s%s", i ? ", " : "",
                                mica_dtype_name(ir->values[node->in[i]].dtype));
-    return mica__fail(MICA_E_UNSUPPORTED, "%s: no kernel for %s", mica__op_facts_of(node->op)->name,
-                      dtypes);
+    mica__fail(MICA_E_UNSUPPORTED, "%s: no kernel for %s", mica__op_facts_of(node->op)->name,
+               dtypes);
+    if (node->part_of == node->op)
+        return MICA_E_UNSUPPORTED;
+    return mica__fail_at(MICA_E_UNSUPPORTED, "%s in simpler operations",
+                         mica__op_facts_of(node->part_of)->name);
 }
 
 static mica_status choose(mica__ir *ir, mica__ir_node *node)
 {
-    node->kernel = find(ir, node);
+    node->kernel = find(ir, node, false);
     if (!node->kernel) {
         for (int i = 0; i < node->n_in; i++)
             if (!mica__ir_is_contiguous(&ir->values[node->in[i]]) ||
                 !is_aligned(ir, &ir->values[node->in[i]]))
                 MICA_TRY(copy_input(ir, &node->in[i]));
-        node->kernel = find(ir, node);
+        node->kernel = find(ir, node, false);
     }
-    return node->kernel ? append(ir, node) : unsupported(ir, node);
+    return node->kernel ? mica__ir_append_node(ir, node) : mica__no_kernel(ir, node);
 }
 
 static void measure(mica__ir *ir, mica__ir_node *node)

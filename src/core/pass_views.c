@@ -169,13 +169,7 @@ mica_status mica__pass_views(mica__ir *ir)
             status = fold(ir, &old[i]);
             continue;
         }
-        status = mica__grow(MICA_MEMORY_GRAPH, (void **)&ir->nodes, sizeof *ir->nodes,
-                            ir->n_nodes + 1, &ir->nodes_capacity);
-        if (status != MICA_OK)
-            break;
-        ir->nodes[ir->n_nodes] = old[i];
-        for (int j = 0; j < old[i].n_out; j++)
-            ir->values[old[i].out + j].node = (int32_t)ir->n_nodes;
+        status = mica__ir_append_node(ir, &old[i]);
         const int alias = mica__rules_of(old[i].op)->alias_of;
         if (alias) { /* the result is its input's storage, updated */
             mica__ir_value *out = &ir->values[old[i].out];
@@ -184,7 +178,6 @@ mica_status mica__pass_views(mica__ir *ir)
             out->offset = in->offset;
             memcpy(out->strides, in->strides, (size_t)in->ndim * sizeof *in->strides);
         }
-        ir->n_nodes++;
     }
     mica__free(old);
     MICA_TRY(status);

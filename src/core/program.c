@@ -9,10 +9,12 @@
 
 static mica_status run_passes(mica__ir *ir)
 {
+    MICA_TRY(mica__pass_decompose(ir));
     MICA_TRY(mica__pass_cse(ir));
     MICA_TRY(mica__pass_views(ir));
     MICA_TRY(mica__pass_fuse(ir));
     MICA_TRY(mica__pass_kernels(ir));
+    MICA_TRY(mica__pass_order(ir));
     MICA_TRY(mica__pass_phases(ir));
     return mica__pass_memory(ir);
 }
@@ -144,9 +146,9 @@ static void freeze_value(const mica__ir_value *value, mica__program_value *froze
     frozen->alias = -1;
 }
 
-static mica_status freeze_ends(mica_program *program, const mica__ir *ir, int n_in, bool constants)
+static mica_status freeze_ends(mica_program *program, const mica__ir *ir, int n_in)
 {
-    program->n_in = constants ? n_in : (int)ir->n_leaves;
+    program->n_in = n_in;
     program->n_out = ir->n_outputs;
     program->inputs = take(program, (size_t)program->n_in, sizeof *program->inputs);
     program->outputs = take(program, (size_t)program->n_out, sizeof *program->outputs);
@@ -169,7 +171,7 @@ static mica_status freeze_ends(mica_program *program, const mica__ir *ir, int n_
         if (ir->values[value->base].leaf >= 0)
             program->outputs[i].alias = ir->values[value->base].leaf;
     }
-    for (int64_t i = n_in; i < ir->n_leaves && constants; i++) {
+    for (int64_t i = n_in; i < ir->n_leaves; i++) {
         if (ir->leaves[i]->placeholder)
             MICA_FAIL(MICA_E_ARGUMENT,
                       "the graph reads a placeholder that is no input of the program");
@@ -205,7 +207,7 @@ static void freeze_facts(mica_program *program, const mica__ir *ir)
     facts->program_bytes = mica__arena_bytes(&program->memory) + mica__alloc_cost(sizeof *program);
 }
 
-mica_status mica__program_make(mica__ir *ir, int n_in, bool constants, mica_program **made)
+mica_status mica__program_make(mica__ir *ir, int n_in, mica_program **made)
 {
     MICA_TRY(run_passes(ir));
     mica_program *program = mica__alloc_zero(MICA_MEMORY_PROGRAMS, 1, sizeof *program);
@@ -215,12 +217,11 @@ mica_status mica__program_make(mica__ir *ir, int n_in, bool constants, mica_prog
     pthread_mutex_init(&program->run_lock, NULL);
     program->runtime = ir->ctx->runtime;
     program->memory.kind = MICA_MEMORY_PROGRAMS;
-    const int n_inputs = constants ? n_in : (int)ir->n_leaves;
-    mica_status status = freeze_steps(program, ir, n_inputs);
+    mica_status status = freeze_steps(program, ir, n_in);
     if (status == MICA_OK)
         status = freeze_phases(program, ir);
     if (status == MICA_OK)
-        status = freeze_ends(program, ir, n_in, constants);
+        status = freeze_ends(program, ir, n_in);
     if (status != MICA_OK) {
         mica_program_free(program);
         return status;

@@ -84,9 +84,9 @@ struct mica_program {
     mica_program_facts facts;
 };
 
-/* Compiles a collected IR: runs the passes and freezes. The first n_in leaves are inputs; evaluated
- * leaves after them are constants where `constants` is set, else further inputs. */
-mica_status mica__program_make(mica__ir *ir, int n_in, bool constants, mica_program **program);
+/* Compiles a collected IR: runs the passes and freezes. The first n_in leaves are inputs; those
+ * after them, which passes may have added to, are constants. */
+mica_status mica__program_make(mica__ir *ir, int n_in, mica_program **program);
 
 mica_program *mica__program_keep(mica_program *program);
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/backend.h"
 #include "core/graph.h"
 #include "core/program_cache.h"
 
@@ -75,15 +76,25 @@ static void runtime_free(mica__runtime *runtime)
     mica__free(runtime);
 }
 
+int mica__thread_count(int asked, int quota)
+{
+    if (asked > 0)
+        return asked;
+    return quota < MICA__WORKERS_MAX ? quota : MICA__WORKERS_MAX;
+}
+
 static mica_status runtime_start(mica__runtime *runtime, const mica_options *options)
 {
+    runtime->kernels = mica__cpu_kernels;
+    runtime->n_kernels = mica__cpu_n_kernels;
     runtime->cpu = *mica__cpu_host();
     const char *isa = options->isa ? options->isa : getenv("MICA_ISA");
     if (isa && *isa)
         MICA_TRY(mica__cpu_cap(isa, &runtime->cpu));
-    runtime->threads = options->threads;
-    if (runtime->threads <= 0)
-        MICA_TRY(mica__cpu_quota(options->root, &runtime->threads));
+    int quota = 1;
+    if (options->threads <= 0)
+        MICA_TRY(mica__cpu_quota(options->root, &quota));
+    runtime->threads = mica__thread_count(options->threads, quota);
 
     int64_t limit = options->memory_limit;
     const int64_t cgroup = mica__cgroup_memory_limit(options->root);

@@ -24,6 +24,9 @@ struct mica__program_cache;
 typedef struct mica__runtime {
     int contexts; /* open ones, under the process lock */
     mica__cpu cpu;
+    const struct mica__kernel *const *kernels; /* the device's (backend.h), tried in order; fixed
+                                                  before the first program is made */
+    int n_kernels;
     int threads;
     mica__workers *workers;
     mica__pool *pool;
@@ -60,6 +63,10 @@ struct mica_ctx {
     mica__extent extents[MICA__MAX_EXTENTS];
     mica_ctx *previous; /* the thread's current context before this one */
 };
+
+/* How many workers a runtime starts: what was asked for (the pool refuses too many), else the quota
+ * of processors as far as a pool may have so many. */
+int mica__thread_count(int asked, int quota);
 
 /* Makes the thread's recorded failure the context's error, unless it has one already; returns
  * status. */

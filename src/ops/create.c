@@ -32,8 +32,15 @@ static mica_status infer_arange(void *attrs, int n_in, const mica__aval *in, int
     return MICA_OK;
 }
 
+static mica_array *full_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+{
+    const mica__full_attrs *a = attrs;
+    (void)ctx, (void)n_in;
+    return mica_contiguous(mica_broadcast_to(in[0], mica_shape_of(a->ndim, a->shape)));
+}
+
 const mica__rules mica__create_rules[] = {
-    {MICA__OP_FULL, "an array of one value", infer_full, NULL, 0, 0},
+    {MICA__OP_FULL, "an array of one value", infer_full, full_parts, 0, 0},
     {MICA__OP_ARANGE, "evenly spaced numbers", infer_arange, NULL, 0, 0},
     {MICA__N_OPS, NULL, NULL, NULL, 0, 0},
 };

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ops/infer.h"
+#include "ops/parts.h"
 
 /* --- inference
  * -------------------------------------------------------------------------------------------------
@@ -84,47 +85,118 @@ static mica_status infer_fused(void *attrs, int n_in, const mica__aval *in, int 
 /* --- said in simpler ops
  * --------------------------------------------------------------------------------------- */
 
-static mica_array *silu_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+static mica_array *square_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
 {
     (void)ctx, (void)attrs, (void)n_in;
-    return mica_multiply(in[0], mica_sigmoid(in[0]));
+    return mica_multiply(in[0], in[0]);
 }
 
-static mica_array *swiglu_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+/* The rest works in f32 at least and rounds its result once, as the kernels do. */
+static mica_array *rounded(mica_array *y, mica_dtype dtype)
 {
-    (void)ctx, (void)attrs, (void)n_in;
-    return mica_multiply(mica_silu(in[0]), in[1]);
+    return mica_astype(y, mica__to_inexact(dtype));
 }
 
-static mica_array *geglu_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+/* 1 / x */
+static mica_array *inverse(mica_ctx *ctx, mica_array *x)
 {
-    (void)ctx, (void)attrs, (void)n_in;
-    return mica_multiply(mica_gelu_tanh(in[0]), in[1]);
+    return x ? mica_divide(mica__constant(ctx, 1, x->dtype), x) : NULL;
+}
+
+static mica_array *reciprocal_parts(mica_ctx *ctx, const void *attrs, int n_in,
+                                    mica_array *const *in)
+{
+    (void)attrs, (void)n_in;
+    return rounded(inverse(ctx, mica__widened(in[0])), in[0]->dtype);
 }
 
 static mica_array *rsqrt_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
 {
     (void)ctx, (void)attrs, (void)n_in;
-    return mica_reciprocal(mica_sqrt(in[0]));
+    return rounded(mica_reciprocal(mica_sqrt(mica__widened(in[0]))), in[0]->dtype);
+}
+
+static mica_array *sigmoid_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+{
+    (void)attrs, (void)n_in;
+    mica_array *x = mica__widened(in[0]);
+    if (!x)
+        return NULL;
+    mica_array *divisor = mica_add(mica__constant(ctx, 1, x->dtype), mica_exp(mica_negative(x)));
+    return rounded(inverse(ctx, divisor), in[0]->dtype);
+}
+
+static mica_array *silu_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+{
+    (void)ctx, (void)attrs, (void)n_in;
+    mica_array *x = mica__widened(in[0]);
+    return rounded(mica_multiply(x, mica_sigmoid(x)), in[0]->dtype);
+}
+
+/* x * (1 + erf(x / sqrt 2)) / 2; far on the negative side only as exact as 1 + erf is. */
+static mica_array *gelu_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+{
+    (void)attrs, (void)n_in;
+    mica_array *x = mica__widened(in[0]);
+    if (!x)
+        return NULL;
+    mica_array *erf =
+        mica_erf(mica_multiply(x, mica__constant(ctx, 0x1.6a09e667f3bcdp-1, x->dtype)));
+    mica_array *share = mica_multiply(mica_add(erf, mica__constant(ctx, 1, x->dtype)),
+                                      mica__constant(ctx, 0.5, x->dtype));
+    return rounded(mica_multiply(x, share), in[0]->dtype);
+}
+
+/* x/2 (1 + tanh(u)) = x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3). */
+static mica_array *gelu_tanh_parts(mica_ctx *ctx, const void *attrs, int n_in,
+                                   mica_array *const *in)
+{
+    (void)attrs, (void)n_in;
+    mica_array *x = mica__widened(in[0]);
+    if (!x)
+        return NULL;
+    mica_array *cube = mica_multiply(mica_square(x), x);
+    mica_array *sum = mica_add(x, mica_multiply(cube, mica__constant(ctx, 0.044715, x->dtype)));
+    mica_array *u2 = mica_multiply(sum, mica__constant(ctx, 0x1.9884533d43651p+0, x->dtype));
+    return rounded(mica_multiply(x, mica_sigmoid(u2)), in[0]->dtype);
+}
+
+/* The unary gate of a times b. */
+static mica_array *gated(mica_array *(*gate)(mica_array *), mica_array *const *in)
+{
+    const mica_dtype dtype = mica__promote(in[0]->dtype, in[1]->dtype);
+    return rounded(mica_multiply(gate(mica__widened(in[0])), mica__widened(in[1])), dtype);
+}
+
+static mica_array *swiglu_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+{
+    (void)ctx, (void)attrs, (void)n_in;
+    return gated(mica_silu, in);
+}
+
+static mica_array *geglu_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+{
+    (void)ctx, (void)attrs, (void)n_in;
+    return gated(mica_gelu_tanh, in);
 }
 
 const mica__rules mica__elementwise_rules[] = {
     {MICA__OP_ABS, "magnitude", infer_abs, NULL, 0, 0},
     {MICA__OP_NEGATIVE, "negation; integers wrap", infer_negative, NULL, 0, 0},
-    {MICA__OP_SQUARE, "a * a", infer_keep, NULL, 0, 0},
+    {MICA__OP_SQUARE, "a * a", infer_keep, square_parts, 0, 0},
     {MICA__OP_SQRT, "square root, correctly rounded", infer_inexact, NULL, 0, 0},
     {MICA__OP_RSQRT, "1 / sqrt(a), two roundings", infer_inexact, rsqrt_parts, 0, 0},
-    {MICA__OP_RECIPROCAL, "1 / a", infer_inexact, NULL, 0, 0},
+    {MICA__OP_RECIPROCAL, "1 / a", infer_inexact, reciprocal_parts, 0, 0},
     {MICA__OP_EXP, "exponential", infer_inexact, NULL, 0, 0},
     {MICA__OP_LOG, "natural logarithm", infer_inexact, NULL, 0, 0},
     {MICA__OP_SIN, "sine", infer_inexact, NULL, 0, 0},
     {MICA__OP_COS, "cosine", infer_inexact, NULL, 0, 0},
     {MICA__OP_TANH, "hyperbolic tangent", infer_inexact, NULL, 0, 0},
-    {MICA__OP_SIGMOID, "1 / (1 + exp(-a))", infer_inexact, NULL, 0, 0},
+    {MICA__OP_SIGMOID, "1 / (1 + exp(-a))", infer_inexact, sigmoid_parts, 0, 0},
     {MICA__OP_ERF, "error function", infer_inexact, NULL, 0, 0},
     {MICA__OP_SILU, "a * sigmoid(a)", infer_inexact, silu_parts, 0, 0},
-    {MICA__OP_GELU, "a * (1 + erf(a / sqrt 2)) / 2", infer_inexact, NULL, 0, 0},
-    {MICA__OP_GELU_TANH, "gelu's approximation with tanh", infer_inexact, NULL, 0, 0},
+    {MICA__OP_GELU, "a * (1 + erf(a / sqrt 2)) / 2", infer_inexact, gelu_parts, 0, 0},
+    {MICA__OP_GELU_TANH, "gelu's approximation with tanh", infer_inexact, gelu_tanh_parts, 0, 0},
     {MICA__OP_ADD, "a + b", infer_binary, NULL, 0, 0},
     {MICA__OP_SUBTRACT, "a - b", infer_binary, NULL, 0, 0},
     {MICA__OP_MULTIPLY, "a * b", infer_binary, NULL, 0, 0},

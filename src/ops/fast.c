@@ -6,6 +6,7 @@
 #include <mica/ops.h>
 
 #include "ops/infer.h"
+#include "ops/parts.h"
 
 static mica_status infer_rms_norm(void *attrs, int n_in, const mica__aval *in, int n_out,
                                   mica__aval *out)
@@ -126,26 +127,83 @@ static mica_status infer_attention(void *attrs, int n_in, const mica__aval *in, 
     return MICA_OK;
 }
 
+/* --- said in simpler ops ---------------------------------------------------------------------- */
+
 static mica_array *rms_norm_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
 {
     const mica__norm_attrs *a = attrs;
     (void)n_in;
     const mica_dtype dtype = in[0]->dtype, wide = dtype == MICA_F64 ? MICA_F64 : MICA_F32;
     mica_array *x = mica_astype(in[0], wide), *weight = mica_astype(in[1], wide);
-    mica_array *eps = mica_scalar(ctx, (double)a->eps, wide);
+    mica_array *eps = mica__constant(ctx, (double)a->eps, wide);
     mica_array *mean = mica_mean(mica_square(x), 1u << (in[0]->ndim - 1), true);
     mica_array *y = mica_multiply(x, mica_rsqrt(mica_add(mean, eps)));
     if (a->weight_offset != 0)
-        weight = mica_add(weight, mica_scalar(ctx, (double)a->weight_offset, wide));
-    y = mica_multiply(y, weight);
-    return y ? mica_astype(y, dtype) : NULL;
+        weight = mica_add(weight, mica__constant(ctx, (double)a->weight_offset, wide));
+    return mica_astype(mica_multiply(y, weight), dtype);
+}
+
+static mica_array *rope_table_parts(mica_ctx *ctx, const void *attrs, int n_in,
+                                    mica_array *const *in)
+{
+    const mica__rope_table_attrs *a = attrs;
+    (void)n_in;
+    mica_array *position = mica_expand_dims(mica_astype(in[0], MICA_F32), 1);
+    mica_array *angle = mica_expand_dims(mica_multiply(position, in[1]), 1); /* [T, 1, n] */
+    mica_array *scale = mica__constant(ctx, (double)a->scale, MICA_F32);
+    mica_array *both[2] = {mica_multiply(scale, mica_cos(angle)),
+                           mica_multiply(scale, mica_sin(angle))};
+    return mica_concatenate(2, both, 1);
+}
+
+/* Entries first .. end - 1 of the last of three axes, each step-th. */
+static mica_array *part_of_last(mica_array *x, int64_t first, int64_t end, int64_t step)
+{
+    const int64_t from[3] = {0, 0, first}, to[3] = {INT64_MAX, INT64_MAX, end};
+    const int64_t steps[3] = {1, 1, step};
+    return mica_slice(x, 3, from, to, steps);
+}
+
+/* Cosines (0) or sines (1) of a table [T, 2, n]: [T, 1, n]. */
+static mica_array *table_row(mica_array *table, int64_t row)
+{
+    const int64_t from[3] = {0, row, 0}, to[3] = {INT64_MAX, row + 1, INT64_MAX};
+    return mica_slice(table, 3, from, to, NULL);
+}
+
+/* Two arrays [T, H, n] as [T, H, 2n], entry by entry in turn. */
+static mica_array *interleave(mica_array *a, mica_array *b)
+{
+    mica_array *pairs[2] = {mica_expand_dims(a, 3), mica_expand_dims(b, 3)};
+    return mica_flatten(mica_concatenate(2, pairs, 3), 2, 3);
+}
+
+static mica_array *rope_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+{
+    const mica__rope_attrs *attr = attrs;
+    (void)ctx, (void)n_in;
+    mica_array *x = in[0], *cosine = table_row(in[1], 0), *sine = table_row(in[1], 1);
+    const int64_t n = in[1]->shape[2];
+    const bool mixed = attr->interleaved;
+    mica_array *a = mixed ? part_of_last(x, 0, 2 * n, 2) : part_of_last(x, 0, n, 1);
+    mica_array *b = mixed ? part_of_last(x, 1, 2 * n, 2) : part_of_last(x, n, 2 * n, 1);
+    mica_array *parts[3] = {
+        mica_subtract(mica_multiply(a, cosine), mica_multiply(b, sine)),
+        mica_add(mica_multiply(b, cosine), mica_multiply(a, sine)),
+        part_of_last(x, 2 * n, x->shape[2], 1), /* not rotated */
+    };
+    if (!mixed)
+        return mica_concatenate(3, parts, 2);
+    mica_array *turned[2] = {interleave(parts[0], parts[1]), parts[2]};
+    return mica_concatenate(2, turned, 2);
 }
 
 const mica__rules mica__fast_rules[] = {
     {MICA__OP_RMS_NORM, "root mean square norm over the last axis", infer_rms_norm, rms_norm_parts,
      0, 0},
-    {MICA__OP_ROPE_TABLE, "cosines and sines of positions", infer_rope_table, NULL, 0, 0},
-    {MICA__OP_ROPE, "rotary position embedding from a table", infer_rope, NULL, 0, 0},
+    {MICA__OP_ROPE_TABLE, "cosines and sines of positions", infer_rope_table, rope_table_parts, 0,
+     0},
+    {MICA__OP_ROPE, "rotary position embedding from a table", infer_rope, rope_parts, 0, 0},
     {MICA__OP_KV_WRITE, "keys and values into the paged pool, in place", infer_kv_write, NULL, 0,
      1},
     {MICA__OP_ATTENTION, "attention over the paged pool", infer_attention, NULL, 0, 0},
@@ -156,12 +214,7 @@ mica_array *mica__rms_norm(mica_array *x, mica_array *weight, float eps, float o
 {
     const mica__norm_attrs attrs = {.eps = eps, .weight_offset = offset};
     mica_array *in[2] = {x, weight};
-    if (!x || !weight)
-        return NULL;
-    mica_ctx *ctx = mica__ctx_for(2, in);
-    mica_array *y = mica__apply(ctx, MICA__OP_RMS_NORM, &attrs, 2, in);
-    const bool no_kernel = x->dtype == MICA_F64 || weight->dtype == MICA_F64;
-    return y && no_kernel ? rms_norm_parts(ctx, &attrs, 2, in) : y;
+    return mica__apply(mica__ctx_for(2, in), MICA__OP_RMS_NORM, &attrs, 2, in);
 }
 
 mica_array *mica_rms_norm(mica_array *x, mica_array *weight, float eps)

@@ -217,11 +217,25 @@ static mica_status infer_qmatmul_i8(void *attrs, int n_in, const mica__aval *in,
     return MICA_OK;
 }
 
+/* The whole weight dequantised, one rounding a value, then the product of floats. */
+static mica_array *qmatmul_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+{
+    const mica__qweight_attrs *a = attrs;
+    if (a->n > INT32_MAX)
+        return NULL; /* more rows than ids can name */
+    mica_array *weight[4] = {mica_arange(ctx, 0, (double)a->n, 1, MICA_I32)};
+    for (int i = 1; i < n_in; i++)
+        weight[i] = in[i];
+    mica_array *rows = mica__apply(ctx, MICA__OP_EMBED, a, n_in, weight);
+    return mica_matmul(in[0], mica_transpose(rows, 0, NULL));
+}
+
 const mica__rules mica__matmul_rules[] = {
     {MICA__OP_MATMUL, "product of matrices, leading axes broadcast", infer_matmul, NULL, 0, 0},
     {MICA__OP_QUANTIZE_ROWS, "rows rounded to 8-bit codes with a scale per group",
      infer_quantize_rows, NULL, 0, 0},
-    {MICA__OP_QMATMUL, "x W^T with a stored weight, dequantised to f32", infer_qmatmul, NULL, 0, 0},
+    {MICA__OP_QMATMUL, "x W^T with a stored weight, dequantised to f32", infer_qmatmul,
+     qmatmul_parts, 0, 0},
     {MICA__OP_QMATMUL_I8, "x W^T of 8-bit activations with a stored weight", infer_qmatmul_i8, NULL,
      0, 0},
     {MICA__N_OPS, NULL, NULL, NULL, 0, 0},

@@ -4,6 +4,7 @@
 #include <mica/ops.h>
 
 #include "ops/infer.h"
+#include "ops/parts.h"
 
 /* Sums of small integers and bool are 32 bits wide (MLX). */
 static mica_dtype sum_dtype(mica_dtype dtype)
@@ -89,22 +90,37 @@ static mica_status infer_softmax(void *attrs, int n_in, const mica__aval *in, in
     return MICA_OK;
 }
 
-/* Halves work in f32, as the kernel does. */
+/* Halves work in f32, as the kernels do. */
+static mica_array *mean_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
+{
+    const mica__reduce_attrs *a = attrs;
+    (void)n_in;
+    double count = 1;
+    for (int i = 0; i < in[0]->ndim; i++)
+        count *= a->axes >> i & 1 ? (double)in[0]->shape[i] : 1;
+    mica_array *sum = mica_sum(mica__widened(in[0]), a->axes, a->keepdims);
+    if (!sum)
+        return NULL;
+    mica_array *mean = mica_divide(sum, mica__constant(ctx, count, sum->dtype));
+    return mica_astype(mean, mica__to_inexact(in[0]->dtype));
+}
+
 static mica_array *softmax_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
 {
     const mica__axis_attrs *a = attrs;
     (void)ctx, (void)n_in;
-    const mica_dtype dtype = in[0]->dtype;
+    const mica_dtype dtype = mica__to_inexact(in[0]->dtype);
     const uint32_t axis = 1u << a->axis;
-    mica_array *x = dtype == MICA_F64 ? in[0] : mica_astype(in[0], MICA_F32);
+    if (!in[0]->shape[a->axis]) /* nothing, which has no largest */
+        return mica_astype(in[0], dtype);
+    mica_array *x = mica__widened(in[0]);
     mica_array *e = mica_exp(mica_subtract(x, mica_max(x, axis, true)));
-    mica_array *y = mica_divide(e, mica_sum(e, axis, true));
-    return y ? mica_astype(y, mica__to_inexact(dtype)) : NULL;
+    return mica_astype(mica_divide(e, mica_sum(e, axis, true)), dtype);
 }
 
 const mica__rules mica__reduce_rules[] = {
     {MICA__OP_SUM, "sum over axes", infer_sum, NULL, 0, 0},
-    {MICA__OP_MEAN, "mean over axes", infer_mean, NULL, 0, 0},
+    {MICA__OP_MEAN, "mean over axes", infer_mean, mean_parts, 0, 0},
     {MICA__OP_MAX, "largest over axes; NaN if there is one", infer_extreme, NULL, 0, 0},
     {MICA__OP_MIN, "smallest over axes; NaN if there is one", infer_extreme, NULL, 0, 0},
     {MICA__OP_SOFTMAX, "exp(a - max) / sum over one axis", infer_softmax, softmax_parts, 0, 0},
@@ -148,10 +164,6 @@ mica_array *mica_softmax(mica_array *a, int axis)
         return NULL;
     int32_t at = axis;
     const bool known = mica__infer_axis(&at, a->ndim) == MICA_OK;
-    if (known && a->dtype == MICA_F64) { /* no kernel */
-        const mica__axis_attrs attrs = {.axis = at};
-        return a->shape[at] ? softmax_parts(a->ctx, &attrs, 1, &a) : a;
-    }
     if (!known || at == a->ndim - 1) {
         const mica__axis_attrs attrs = {.axis = axis};
         return mica__apply(mica__ctx_for(1, &a), MICA__OP_SOFTMAX, &attrs, 1, &a);

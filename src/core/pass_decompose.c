@@ -5,7 +5,8 @@
  * rule builds from placeholders, which is collected as a graph of its own and copied in; constants
  * of the rule become the program's. Parts may lack kernels, too: the list is gone through again
  * until none does, at most MAX_DEPTH times, so a rule that leads back to its own op ends as an
- * error. SPDX-License-Identifier: MIT
+ * error.
+ * SPDX-License-Identifier: MIT
  */
 #include <string.h>
 

@@ -8,7 +8,8 @@
  * Reference: Sethi and Ullman, The generation of optimal code for arithmetic expressions, 1970.
  *
  * Linear but for sorting each node's inputs; programs of more than NODES_MAX steps keep the graph's
- * order, since planning three times would take long there. SPDX-License-Identifier: MIT
+ * order, since planning three times would take long there.
+ * SPDX-License-Identifier: MIT
  */
 #include "core/ir.h"
 

@@ -6,7 +6,8 @@
  * (256 MiB; -c: over one matrix). -r: activations in f32 for quantised weights too. Many rows (M =
  * 512): billions of multiplications and additions a second over one matrix. Figures are the best of
  * several passes; formats and levels in turn, so that a slow moment of the machine does not fall on
- * one of them. SPDX-License-Identifier: MIT
+ * one of them.
+ * SPDX-License-Identifier: MIT
  */
 #include <getopt.h>
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* jinja_fuzz.c - any bytes as a chat template and its context (behind the first NUL): every render
- * ends within its budgets, with sound spans and the same result twice. SPDX-License-Identifier: MIT
+ * ends within its budgets, with sound spans and the same result twice.
+ * SPDX-License-Identifier: MIT
  */
 #include <stdlib.h>
 #include <string.h>

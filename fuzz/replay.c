@@ -2,7 +2,8 @@
  *
  * Each argument is a file or a folder of files (not searched deeper). Every input is handed over in
  * a block of exactly its size, so that a sanitizer sees a read beyond it. No input at all is a
- * failure: a corpus that went missing must not pass. SPDX-License-Identifier: MIT
+ * failure: a corpus that went missing must not pass.
+ * SPDX-License-Identifier: MIT
  */
 #include <dirent.h>
 #include <stdbool.h>

@@ -1,5 +1,6 @@
 /* safetensors_fuzz.c - any bytes as a safetensors file: what opens can be read to its last byte,
- * and its tensors cover the data. SPDX-License-Identifier: MIT
+ * and its tensors cover the data.
+ * SPDX-License-Identifier: MIT
  */
 #include <stdlib.h>
 #include <string.h>

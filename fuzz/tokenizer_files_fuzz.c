@@ -2,7 +2,8 @@
  *
  * The first byte says which: tokenizer.json, tokenizer.model, tiktoken lines, vocab.json with
  * merges.txt (a zero byte between them), tokenizer_config.json beside a small vocabulary, GGUF.
- * What opens must encode any text and decode what it encoded. SPDX-License-Identifier: MIT
+ * What opens must encode any text and decode what it encoded.
+ * SPDX-License-Identifier: MIT
  */
 #include <stdlib.h>
 #include <string.h>

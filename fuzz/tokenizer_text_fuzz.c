@@ -2,7 +2,8 @@
  *
  * A byte-level vocabulary gives every byte back, in order, whatever the pattern that cuts words;
  * decoding one by one gives what decoding at once gives; a text that is all plain has no special
- * token. The first byte picks the pattern. SPDX-License-Identifier: MIT
+ * token. The first byte picks the pattern.
+ * SPDX-License-Identifier: MIT
  */
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,8 @@
  * The language is Jinja2 as Hugging Face sets it up for chat templates: trim_blocks, lstrip_blocks,
  * break and continue, generation blocks, tojson without HTML escaping, raise_exception,
  * strftime_now, values immutable. Differences: integers have 64 bits (more is an error), include,
- * import, extends and block are refused, from_json exists. SPDX-License-Identifier: MIT
+ * import, extends and block are refused, from_json exists.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_CHAT_TEMPLATE_H
 #define MICA_CHAT_TEMPLATE_H

@@ -2,7 +2,8 @@
  *
  * Every byte that mica allocates is counted here, under one kind. The limit is hard: an allocation
  * that would pass it is refused with MICA_E_MEMORY, and everything else goes on. Counters are
- * process-wide. SPDX-License-Identifier: MIT
+ * process-wide.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_MEMORY_H
 #define MICA_MEMORY_H

@@ -2,7 +2,8 @@
  *
  * A model is a folder (config.json with safetensors) or a GGUF file, mapped read-only and used in
  * place. A model that is not fully understood is refused by the name of what is unknown, never
- * approximated. SPDX-License-Identifier: MIT
+ * approximated.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_MODEL_H
 #define MICA_MODEL_H

@@ -2,7 +2,8 @@
  *
  * Every function returns a lazy array of the innermost scope, or NULL with the error in the
  * context; NULL in gives NULL out. Axes count from the end where they are negative. Shapes
- * broadcast as in NumPy. SPDX-License-Identifier: MIT
+ * broadcast as in NumPy.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_OPS_H
 #define MICA_OPS_H

@@ -2,7 +2,8 @@
  *
  * A tokenizer is read from the files of a model and never changes afterwards: any number of threads
  * may use one at the same time. Ids are what the model was trained with: encoding agrees with the
- * model's own tokenizer to the last id. SPDX-License-Identifier: MIT
+ * model's own tokenizer to the last id.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TOKENIZER_H
 #define MICA_TOKENIZER_H

@@ -4,7 +4,8 @@
  * pass the limit, registered trimmers give back what is only cached; if that is not enough the
  * allocation is refused with need, limit and holders in the message. Tests make the n-th allocation
  * (or map, or thread start) fail with mica__fault_after(n). malloc and friends are called in
- * alloc.c only. SPDX-License-Identifier: MIT
+ * alloc.c only.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_BASE_ALLOC_H
 #define MICA_BASE_ALLOC_H

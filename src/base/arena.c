@@ -4,7 +4,8 @@
  * chunks behind it are empty. A piece that does not fit `current` goes to the next chunk if it fits
  * there, else to a new chunk put between them; so pieces larger than a chunk work, and reset reuses
  * all there is. Chunks double up to a bound, which keeps both small arenas small and large ones
- * quick. SPDX-License-Identifier: MIT
+ * quick.
+ * SPDX-License-Identifier: MIT
  */
 #include "base/arena.h"
 

@@ -3,7 +3,8 @@
  * A container's limits stand in its control group, not in the machine's description. Each function
  * takes the directory below which proc/... and sys/fs/cgroup/... are read: NULL means /, tests give
  * a tree of their own. A file that is missing or makes no sense sets no limit. Nothing here
- * allocates. SPDX-License-Identifier: MIT
+ * allocates.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_BASE_CGROUP_H
 #define MICA_BASE_CGROUP_H

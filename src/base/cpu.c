@@ -2,7 +2,8 @@
  *
  * Bits are those of Intel's instruction set reference (cpuid leaves 1 and 7, xgetbv 0) and of the
  * Linux arm64 ELF hwcaps. The detectors are pure functions of these bits, so every machine tests
- * all of them. SPDX-License-Identifier: MIT
+ * all of them.
+ * SPDX-License-Identifier: MIT
  */
 #include "base/cpu.h"
 

@@ -2,7 +2,8 @@
  *
  * A failing function records one message for its thread and returns a status; callers pass the
  * status on. The record is a fixed buffer, so reporting works when memory is out. Contexts copy it
- * when an error becomes sticky. SPDX-License-Identifier: MIT
+ * when an error becomes sticky.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_BASE_FAIL_H
 #define MICA_BASE_FAIL_H

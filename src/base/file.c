@@ -3,7 +3,8 @@
  * A view's size is the one that fstat gave after opening; all reading stays inside it. Files are
  * opened without blocking and checked to be regular, so that a FIFO or a terminal in a model's
  * folder cannot hang the program. Writing goes to a name that nobody else has (O_EXCL) in the same
- * directory, so that the final rename cannot cross file systems. SPDX-License-Identifier: MIT
+ * directory, so that the final rename cannot cross file systems.
+ * SPDX-License-Identifier: MIT
  */
 #include "base/file.h"
 

@@ -3,7 +3,8 @@
  * A view is the file's bytes at one address, mapped (weights, used in place) or read into counted
  * memory. Failures name the path and the system's reason. A mapped file that another program
  * truncates raises SIGBUS when the lost part is touched, as with every mapping: files are replaced
- * by renaming, not rewritten in place. SPDX-License-Identifier: MIT
+ * by renaming, not rewritten in place.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_BASE_FILE_H
 #define MICA_BASE_FILE_H

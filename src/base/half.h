@@ -2,7 +2,8 @@
  *
  * Portable integer code: the scalar level and the arm64 build use it as it is, vector kernels use
  * instructions that give the same bits (F16C keeps subnormals and rounds the same way). NaN stays
- * NaN; payloads are not kept. SPDX-License-Identifier: MIT
+ * NaN; payloads are not kept.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_BASE_HALF_H
 #define MICA_BASE_HALF_H

@@ -5,7 +5,8 @@
  * between an entry's home and its slot, and at most 3/4 of the slots are used, so every search
  * ends. Removing closes the gap in the slots at once and leaves a dead entry behind; dead entries
  * go away when the array is full. Copied keys lie one behind the other in one buffer, in the order
- * of entries. SPDX-License-Identifier: MIT
+ * of entries.
+ * SPDX-License-Identifier: MIT
  */
 #include "base/hash_map.h"
 

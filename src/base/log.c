@@ -2,7 +2,8 @@
  *
  * The lock is held during a callback: messages come one at a time, and who has replaced the
  * callback knows that the old one has ended. The threshold is read without it, so a silent library
- * pays one load a message. SPDX-License-Identifier: MIT
+ * pays one load a message.
+ * SPDX-License-Identifier: MIT
  */
 #include "base/log.h"
 

@@ -1,7 +1,8 @@
 /* number.h - numbers as text, the same in every locale.
  *
  * strtod and printf("%g") follow the host program's locale (and its decimal comma); nothing here
- * does. SPDX-License-Identifier: MIT
+ * does.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_BASE_NUMBER_H
 #define MICA_BASE_NUMBER_H

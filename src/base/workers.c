@@ -9,7 +9,8 @@
  *
  * Short spins matter on a busy machine: a worker whose peer was preempted must give its CPU up at
  * once, so that both come back together; one that spins through uses up its own share and is
- * preempted just when the peer returns. SPDX-License-Identifier: MIT
+ * preempted just when the peer returns.
+ * SPDX-License-Identifier: MIT
  */
 #include "base/workers.h"
 

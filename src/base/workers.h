@@ -4,7 +4,8 @@
  * body on all workers at once; between its phases the workers meet at a barrier. The pool splits no
  * work: the body does, from (worker, n_workers), by rules that keep results independent of n.
  * Waiting workers spin for some microseconds and then sleep, so a pool takes no more than its share
- * of a busy machine. SPDX-License-Identifier: MIT
+ * of a busy machine.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_BASE_WORKERS_H
 #define MICA_BASE_WORKERS_H

@@ -1,7 +1,8 @@
 /* answer.c - taking events apart: text to show, thinking part, tokens, log probabilities.
  *
  * Text arrives in whole characters. Where a mark of the thinking part may be arriving, text is held
- * back until it is certain; nothing is held for longer than a mark is. SPDX-License-Identifier: MIT
+ * back until it is certain; nothing is held for longer than a mark is.
+ * SPDX-License-Identifier: MIT
  */
 #include "cli/answer.h"
 

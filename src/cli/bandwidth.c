@@ -1,7 +1,8 @@
 /* bandwidth.c - threads that read memory of their own over and over until the time is up.
  *
  * Nobody waits for anybody: the result is the sum of what each thread read a second, and a thread
- * that the system refuses is simply missing. SPDX-License-Identifier: MIT
+ * that the system refuses is simply missing.
+ * SPDX-License-Identifier: MIT
  */
 #include "cli/bandwidth.h"
 

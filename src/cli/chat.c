@@ -1,7 +1,8 @@
 /* chat.c - mica chat: a conversation, on a terminal or through a pipe.
  *
  * Every turn renders the whole conversation again; the engine's prefix cache knows the beginning
- * and computes only what is new. SPDX-License-Identifier: MIT
+ * and computes only what is new.
+ * SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* chat_prompt.c - conversations to token ids through the model's chat template.
  *
  * Text of messages is marked as plain all the way to the tokenizer, so that nothing that somebody
- * typed becomes a special token. SPDX-License-Identifier: MIT
+ * typed becomes a special token.
+ * SPDX-License-Identifier: MIT
  */
 #include "cli/chat_prompt.h"
 

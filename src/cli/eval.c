@@ -1,7 +1,8 @@
 /* eval.c - mica eval: logits of given tokens, perplexity of a text.
  *
  * Both look at the logits behind every prompt position through the engine's on_logits hook; nothing
- * is drawn. SPDX-License-Identifier: MIT
+ * is drawn.
+ * SPDX-License-Identifier: MIT
  */
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,8 @@
  *
  * A function of the program that can fail returns an exit status: 0, 1 (failed), 2 (bad usage) or
  * 130 (interrupted). Whoever fails first records why; main reports it once, as text on standard
- * error or as one JSON object on standard output. SPDX-License-Identifier: MIT
+ * error or as one JSON object on standard output.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_CLI_FAILURE_H
 #define MICA_CLI_FAILURE_H

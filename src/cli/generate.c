@@ -1,7 +1,8 @@
 /* generate.c - mica generate: completes one prompt, or many as one batch.
  *
  * One prompt streams: every character goes out as soon as it is certain. Several run side by side
- * and are shown in the order of their prompts. SPDX-License-Identifier: MIT
+ * and are shown in the order of their prompts.
+ * SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* generate_prompts.c - prompts from options, files, standard input and JSON lines, as token ids.
  *
  * A prompt for a model with a chat template is one user message; otherwise it is a text to go on
- * with. SPDX-License-Identifier: MIT
+ * with.
+ * SPDX-License-Identifier: MIT
  */
 #include "cli/generate_prompts.h"
 

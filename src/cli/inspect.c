@@ -1,7 +1,8 @@
 /* inspect.c - mica inspect: what a file or a model is, without running it.
  *
  * Works on every file that can be opened; whether the architecture is one that mica runs is part of
- * what is shown. SPDX-License-Identifier: MIT
+ * what is shown.
+ * SPDX-License-Identifier: MIT
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* interrupt.h - Ctrl-C and SIGTERM: asked for between steps, so that everything ends cleanly.
  *
  * The first signal only sets a flag. A second one before the flag was cleared ends the program at
- * once, for whoever does not want to wait. SPDX-License-Identifier: MIT
+ * once, for whoever does not want to wait.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_CLI_INTERRUPT_H
 #define MICA_CLI_INTERRUPT_H

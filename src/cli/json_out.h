@@ -1,7 +1,8 @@
 /* json_out.h - the one JSON object that a command prints with --json.
  *
  * It is built in memory and printed at the end, so that a failure on the way leaves nothing half
- * written on standard output. SPDX-License-Identifier: MIT
+ * written on standard output.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_CLI_JSON_OUT_H
 #define MICA_CLI_JSON_OUT_H

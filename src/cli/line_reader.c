@@ -2,7 +2,8 @@
  *
  * libedit is opened when it is needed, so that no other command pays for loading it, and a machine
  * without it reads lines plainly. Characters come through a function of ours: it ends the line when
- * a signal came, which libedit's own would not. SPDX-License-Identifier: MIT
+ * a signal came, which libedit's own would not.
+ * SPDX-License-Identifier: MIT
  */
 #include "cli/line_reader.h"
 

@@ -1,7 +1,8 @@
 /* model_path.c - from a name to a file: paths, the two caches, the built-in model.
  *
  * The only place that knows where models lie. Environment variables are read here and nowhere else
- * in the program. SPDX-License-Identifier: MIT
+ * in the program.
+ * SPDX-License-Identifier: MIT
  */
 #include "cli/model_path.h"
 

@@ -1,7 +1,8 @@
 /* options.c - the one parser of command lines.
  *
  * --name VALUE, --name=VALUE, -l VALUE, -lVALUE; options and operands in any order; "--" ends the
- * options. Numbers are read the same in every locale. SPDX-License-Identifier: MIT
+ * options. Numbers are read the same in every locale.
+ * SPDX-License-Identifier: MIT
  */
 #include "cli/options.h"
 

@@ -1,5 +1,6 @@
 /* tokenize.c - mica tokenize: text to token ids and back, and what a chat template makes of
- * messages. SPDX-License-Identifier: MIT
+ * messages.
+ * SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,8 @@
  * A program is a list of steps; a step is one kernel over operands. A kernel cuts its work into
  * independent tasks by a rule that depends on shapes only, never on the number of workers, so
  * results do not either. Tasks of one stage may run in any order and at the same time; all tasks of
- * a stage end before the next stage begins. SPDX-License-Identifier: MIT
+ * a stage end before the next stage begins.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_CORE_BACKEND_H
 #define MICA_CORE_BACKEND_H

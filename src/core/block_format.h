@@ -4,7 +4,8 @@
  * blocks of `bytes` bytes. An MLX format has its codes in one tensor (a dense little-endian bit
  * stream per row, `bits` each) and its scales, and for affine its biases, in others. Layouts: GGUF
  * specification and ggml's block structures; MLX's quantize. Encoders and decoders:
- * io/block_codec.h. SPDX-License-Identifier: MIT
+ * io/block_codec.h.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_CORE_BLOCK_FORMAT_H
 #define MICA_CORE_BLOCK_FORMAT_H

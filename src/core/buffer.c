@@ -3,7 +3,8 @@
  * Requests under SMALL bytes go to the allocator directly. Larger ones are rounded up to a size
  * class (eighths of a power of two, whole pages); the pool holds freed blocks in a list per class,
  * newest first. Over its cap, or when the allocator asks, the pool frees blocks of the largest
- * class first. SPDX-License-Identifier: MIT
+ * class first.
+ * SPDX-License-Identifier: MIT
  */
 #include "core/buffer.h"
 

@@ -4,7 +4,8 @@
  * are recognised by the number of this collection, which they carry with their index. The
  * description
  * is the sequence of leaves and nodes as bytes; two graphs with equal descriptions give the same
- * program, whatever their data. SPDX-License-Identifier: MIT
+ * program, whatever their data.
+ * SPDX-License-Identifier: MIT
  */
 #include "core/ir.h"
 

@@ -4,7 +4,8 @@
  * whole. Every worker walks the same list of phases; in a phase tasks are handed out by a counter,
  * and a barrier stands only between phases that need more than one worker: a stretch of phases with
  * one small task each is walked by worker 0 alone. Which worker does a task never changes its
- * result. A failing task stops the run at the next phase. SPDX-License-Identifier: MIT
+ * result. A failing task stops the run at the next phase.
+ * SPDX-License-Identifier: MIT
  */
 #include "core/program.h"
 

@@ -2,7 +2,8 @@
  *
  * The evaluator's fusion pass writes it, the CPU backend interprets it: each instruction reads one
  * or two slots and writes one. A slot is a tile of floats; an instruction rounds its result to its
- * dtype, so a chain gives the same bits as its operations one by one. SPDX-License-Identifier: MIT
+ * dtype, so a chain gives the same bits as its operations one by one.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_CORE_FUSED_H
 #define MICA_CORE_FUSED_H

@@ -4,7 +4,8 @@
  * the node that will compute it; a node holds references to its inputs and never to its outputs, so
  * there are no cycles. Evaluating an array drops its node. A graph belongs to the context (and so
  * to the thread) that built it; evaluated arrays have no edges and may be read anywhere. Freeing
- * walks a work list, never the call stack. SPDX-License-Identifier: MIT
+ * walks a work list, never the call stack.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_CORE_GRAPH_H
 #define MICA_CORE_GRAPH_H

@@ -3,7 +3,8 @@
  * collect.c turns the unevaluated part of a graph into numbered values and nodes; the passes
  * rewrite them in place; the planner gives every value a place; program.c freezes the result.
  * Everything here lives in one arena that is dropped when the program is made. Node order is always
- * a valid execution order. SPDX-License-Identifier: MIT
+ * a valid execution order.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_CORE_IR_H
 #define MICA_CORE_IR_H

@@ -5,7 +5,8 @@
  * elementwise on floats, has the group's shape, and nobody outside the group needs its value.
  * Inputs are looked at from the latest producer back, so all users of a value are known when it is
  * judged. Every instruction rounds to its dtype, so fusing keeps bits. The group runs where its
- * last node stood; members in between die. SPDX-License-Identifier: MIT
+ * last node stood; members in between die.
+ * SPDX-License-Identifier: MIT
  */
 #include "core/fused.h"
 #include "core/ir.h"

@@ -3,7 +3,8 @@
  * Kernels are asked in the order of the backend's list. A kernel without `accepts` wants
  * row-contiguous, aligned inputs. When none accepts, the inputs that are not so are copied and the
  * list is asked again; a copy never changes the order of additions, since that is fixed by the op's
- * logical form. SPDX-License-Identifier: MIT
+ * logical form.
+ * SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
 #include <string.h>

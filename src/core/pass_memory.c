@@ -5,7 +5,8 @@
  * into the smallest gap between the blocks that live at the same time. Very long programs are
  * placed in order of time instead, with the same best fit, since the first way is quadratic.
  * Everything is 64-byte aligned. live_bytes is the largest sum of blocks alive in one phase: no
- * plan can be smaller. SPDX-License-Identifier: MIT
+ * plan can be smaller.
+ * SPDX-License-Identifier: MIT
  */
 #include "core/ir.h"
 

@@ -4,7 +4,8 @@
  * A barrier stands only between phases. A node starts in the earliest phase that follows the nodes
  * it reads from, and never before the node ahead of it in the list, so that lifetimes stay short. A
  * node that updates storage in place starts after everybody who reads that storage; a reader that
- * would come later is an error that names it. SPDX-License-Identifier: MIT
+ * would come later is an error that names it.
+ * SPDX-License-Identifier: MIT
  */
 #include "core/ir.h"
 

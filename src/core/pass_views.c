@@ -4,7 +4,8 @@
  * kills the node. Where strides cannot say it (a reshape across a gap) a copy is put in between.
  * Strides are those of the bounds, so a named extent never moves an element; a reshape that would
  * merge a varying axis into the middle of another is refused. Insertions keep the order valid: the
- * node list is rebuilt. SPDX-License-Identifier: MIT
+ * node list is rebuilt.
+ * SPDX-License-Identifier: MIT
  */
 #include "core/ir.h"
 

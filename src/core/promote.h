@@ -1,7 +1,8 @@
 /* promote.h - which dtype an operation on two dtypes works in.
  *
  * MLX's table: symmetric, floats win over integers whatever their width, f16 with bf16 is f32, u64
- * with a signed type is f32, anything with c64 is c64. SPDX-License-Identifier: MIT
+ * with a signed type is f32, anything with c64 is c64.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_CORE_PROMOTE_H
 #define MICA_CORE_PROMOTE_H

@@ -2,7 +2,8 @@
  *
  * The runtime is made by the first mica_open and freed with the last context. process_lock guards
  * its birth and death only. This is the one file of the library that reads the environment
- * (MICA_ISA). SPDX-License-Identifier: MIT
+ * (MICA_ISA).
+ * SPDX-License-Identifier: MIT
  */
 #include "core/runtime.h"
 

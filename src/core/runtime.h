@@ -3,7 +3,8 @@
  * The runtime owns what contexts share: CPU features, worker pool, buffer pool, program cache, the
  * list of kept arrays. It lives while a context is open. A context is one thread's: its scopes, its
  * sticky error, its named extents. The context's shell outlives mica_close while arrays still point
- * to it. SPDX-License-Identifier: MIT
+ * to it.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_CORE_RUNTIME_H
 #define MICA_CORE_RUNTIME_H

@@ -20,7 +20,8 @@
  *   Q5_K    d, dmin, 12 bytes of 6-bit scales and mins, 32 bytes of fifth bits, 128 bytes of
  * nibbles Q6_K    128 bytes of low nibbles, 64 bytes of high bit pairs, 16 i8 scales, d IQ4_XS  d,
  * u16 of high scale bits, 4 bytes of scale nibbles, 128 bytes of nibbles A K block holds 256
- * values; d * scale * q - dmin * min. SPDX-License-Identifier: MIT
+ * values; d * scale * q - dmin * min.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_IO_BLOCK_CODEC_H
 #define MICA_IO_BLOCK_CODEC_H

@@ -2,7 +2,8 @@
  *
  * Invariant: the last operation on a weight is its only rounding. Products of an f16 with an
  * integer of at most 13 bits are exact in float32; where scale and code together need more, they
- * are multiplied as integers first. SPDX-License-Identifier: MIT
+ * are multiplied as integers first.
+ * SPDX-License-Identifier: MIT
  */
 #include "io/block_codec.h"
 

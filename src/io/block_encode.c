@@ -5,7 +5,8 @@
  * so the same values give the same bytes. No multiply-add may be fused here (the build forbids
  * contraction). Beyond those encoders: values that are not finite, and scales that do not fit f16,
  * are refused (what was written then is undefined); a scale so small that its inverse overflows
- * counts as zero, which is what f16 makes of it. SPDX-License-Identifier: MIT
+ * counts as zero, which is what f16 makes of it.
+ * SPDX-License-Identifier: MIT
  */
 #include "io/block_codec.h"
 

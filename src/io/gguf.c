@@ -3,7 +3,8 @@
  * gguf_part.c parses and checks each file. A split model is one whose split.count key is above 1:
  * every part carries split.count, its number split.no and the number of tensors of the whole, and
  * is named <prefix>-00001-of-0000N.gguf. Keys come from the first part. After opening nothing here
- * changes, so any number of threads may read. SPDX-License-Identifier: MIT
+ * changes, so any number of threads may read.
+ * SPDX-License-Identifier: MIT
  */
 #include "io/gguf.h"
 

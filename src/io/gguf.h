@@ -2,7 +2,8 @@
  *
  * Opening checks everything against the file: counts, lengths, types, duplicate names, alignment,
  * overlaps, bounds. After that no accessor can read outside the map. Nothing is copied but the
- * index. Format: the GGUF specification (ggml). SPDX-License-Identifier: MIT
+ * index. Format: the GGUF specification (ggml).
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_IO_GGUF_H
 #define MICA_IO_GGUF_H

@@ -9,7 +9,8 @@
  *
  * Everything is read through one cursor that knows how many bytes are left, so no count from the
  * file is trusted: a count is refused when the least space its items take is more than what is
- * left. SPDX-License-Identifier: MIT
+ * left.
+ * SPDX-License-Identifier: MIT
  */
 #include "io/gguf_part.h"
 

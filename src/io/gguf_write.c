@@ -2,7 +2,8 @@
  *
  * Keys and tensor infos are collected as the bytes they will be, since the counts stand before
  * them; the header leaves on the first data (or at the end), and from then on only the place within
- * the current tensor is remembered. SPDX-License-Identifier: MIT
+ * the current tensor is remembered.
+ * SPDX-License-Identifier: MIT
  */
 #include "io/gguf_write.h"
 

@@ -3,7 +3,8 @@
  * Keys first, then the declarations of all tensors, then their data in the order of the
  * declarations, in pieces of any size; finishing puts the file in place. The order is checked
  * (MICA_E_STATE), so is everything that mica__gguf_open would refuse. After a failed call only
- * discarding is useful. SPDX-License-Identifier: MIT
+ * discarding is useful.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_IO_GGUF_WRITE_H
 #define MICA_IO_GGUF_WRITE_H

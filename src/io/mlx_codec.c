@@ -2,7 +2,8 @@
  *
  * Codes are read and written through one bit cursor, so 3, 5 and 6 bits need no special cases.
  * Everything is computed in float32 in the order MLX's CPU has; only what MLX computes in the
- * weights' own type (the scale of nvfp4, quotients) is rounded to it. SPDX-License-Identifier: MIT
+ * weights' own type (the scale of nvfp4, quotients) is rounded to it.
+ * SPDX-License-Identifier: MIT
  */
 #include "io/mlx_codec.h"
 

@@ -1,7 +1,8 @@
 /* model_file.c - include/mica/io.h's reading half, over weights.h: keys, tensors, values.
  *
  * A handle is an open set of weights and nothing besides, so looking costs no memory but the index
- * that opening made. SPDX-License-Identifier: MIT
+ * that opening made.
+ * SPDX-License-Identifier: MIT
  */
 #include <mica/io.h>
 

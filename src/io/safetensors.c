@@ -2,7 +2,8 @@
  *
  * Every tensor must be in the file where the index says it is, and every tensor of every file in
  * the index. Files are named by the index alone, so the names must be plain: nothing outside the
- * index's own folder is ever opened. SPDX-License-Identifier: MIT
+ * index's own folder is ever opened.
+ * SPDX-License-Identifier: MIT
  */
 #include "io/safetensors.h"
 

@@ -7,7 +7,8 @@
  * from the start of the data, so data stands at any alignment.
  *
  * A sharded model has an index file {"weight_map": {tensor: file}}. Opening checks everything;
- * afterwards any number of threads may read. SPDX-License-Identifier: MIT
+ * afterwards any number of threads may read.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_IO_SAFETENSORS_H
 #define MICA_IO_SAFETENSORS_H

@@ -6,7 +6,8 @@
  * and are remembered by their place in it; pointers are made when it has stopped growing.
  *
  * Afterwards the spans of all tensors, sorted, must lead from 0 to the end of the data without a
- * gap or an overlap. SPDX-License-Identifier: MIT
+ * gap or an overlap.
+ * SPDX-License-Identifier: MIT
  */
 #include "io/safetensors_part.h"
 

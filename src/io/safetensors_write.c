@@ -1,7 +1,8 @@
 /* safetensors_write.c - header as text, then data.
  *
  * The tensors lie back to back in the order of their declarations, so what remains to be known
- * while data comes in is only how many bytes are still missing. SPDX-License-Identifier: MIT
+ * while data comes in is only how many bytes are still missing.
+ * SPDX-License-Identifier: MIT
  */
 #include "io/safetensors_write.h"
 

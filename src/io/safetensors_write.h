@@ -4,7 +4,8 @@
  * declarations, in pieces of any size; finishing puts the file in place. The header is padded with
  * spaces so that the data starts at a multiple of 8. The order is checked (MICA_E_STATE), so is
  * everything that mica__safetensors_open would refuse. After a failed call only discarding is
- * useful. SPDX-License-Identifier: MIT
+ * useful.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_IO_SAFETENSORS_WRITE_H
 #define MICA_IO_SAFETENSORS_WRITE_H

@@ -1,5 +1,6 @@
 /* tensor_writer.c - include/mica/io.h's writing half: the streaming writer of safetensors_write.h
- * under public dtypes. SPDX-License-Identifier: MIT
+ * under public dtypes.
+ * SPDX-License-Identifier: MIT
  */
 #include <mica/io.h>
 

@@ -1,7 +1,8 @@
 /* weights.c - one list of tensors over GGUF and safetensors, and what a path stands for.
  *
  * The list is made once; it borrows data from the opened file and names from it too, but for GGUF,
- * whose names have no NUL behind them and are copied. SPDX-License-Identifier: MIT
+ * whose names have no NUL behind them and are copied.
+ * SPDX-License-Identifier: MIT
  */
 #include "io/weights.h"
 

@@ -4,7 +4,8 @@
  * file, an index of shards, or a .gguf file (any part of a split one); the content decides. What is
  * no model is refused by what it is, with what to do instead: pickle files, adapters, vision
  * projectors, big-endian files, files cut off. After opening nothing changes: any number of threads
- * may read. SPDX-License-Identifier: MIT
+ * may read.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_IO_WEIGHTS_H
 #define MICA_IO_WEIGHTS_H

@@ -2,7 +2,8 @@
  * decoder_spec.
  *
  * Adding a plain decoder: one function and one row of the table at the end. Field names: Hugging
- * Face config.json and the GGUF specification's keys. SPDX-License-Identifier: MIT
+ * Face config.json and the GGUF specification's keys.
+ * SPDX-License-Identifier: MIT
  */
 #include <math.h>
 #include <string.h>

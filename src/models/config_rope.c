@@ -2,7 +2,8 @@
  *
  * Sources: config.json's rope_theta with rope_scaling (transformers 4), rope_parameters
  * (transformers 5), GGUF's rope.freq_base with rope.scaling.*. A scaling that is not in this file
- * is refused by name. SPDX-License-Identifier: MIT
+ * is refused by name.
+ * SPDX-License-Identifier: MIT
  */
 #include "models/config.h"
 

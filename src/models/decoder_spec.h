@@ -2,7 +2,8 @@
  * from.
  *
  * An architecture's file fills this in from config.json or GGUF keys and names its weights; nothing
- * else knows the architecture. SPDX-License-Identifier: MIT
+ * else knows the architecture.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_MODELS_DECODER_SPEC_H
 #define MICA_MODELS_DECODER_SPEC_H

@@ -2,7 +2,8 @@
  *
  * Nothing is copied but biases (widened to f32 once) and rotary frequencies. Every tensor of the
  * files is accounted for: a missing one is an error, and so is one that no role names, but for a
- * short list of harmless ones. SPDX-License-Identifier: MIT
+ * short list of harmless ones.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_MODELS_DECODER_WEIGHTS_H
 #define MICA_MODELS_DECODER_WEIGHTS_H

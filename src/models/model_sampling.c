@@ -1,6 +1,7 @@
 /* model_sampling.c - how a model's own files recommend to draw from it.
  *
- * One table says what the two kinds of file call each parameter. SPDX-License-Identifier: MIT
+ * One table says what the two kinds of file call each parameter.
+ * SPDX-License-Identifier: MIT
  */
 #include <mica/engine.h>
 

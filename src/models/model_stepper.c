@@ -2,7 +2,8 @@
  * holds the step and binds its inputs.
  *
  * Buckets differ in their bounds only, so a step's result does not depend on which one ran it.
- * Arenas come from the runtime's pool, so that buckets share memory. SPDX-License-Identifier: MIT
+ * Arenas come from the runtime's pool, so that buckets share memory.
+ * SPDX-License-Identifier: MIT
  */
 #include <string.h>
 

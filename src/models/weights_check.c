@@ -1,7 +1,8 @@
 /* weights_check.c - looks for scales that are not finite.
  *
  * Workers take matrices from a counter; the lowest failing one wins, so the answer does not depend
- * on who was first. SPDX-License-Identifier: MIT
+ * on who was first.
+ * SPDX-License-Identifier: MIT
  */
 #include "models/weights_check.h"
 

@@ -2,7 +2,8 @@
  *
  * Which of the two orders of additions a product has is decided here, from how it was written: a
  * right side that is a transpose of its last two axes is multiplied in the x W^T order. It is never
- * taken from strides at run time. SPDX-License-Identifier: MIT
+ * taken from strides at run time.
+ * SPDX-License-Identifier: MIT
  */
 #include <mica/ops.h>
 

@@ -3,7 +3,8 @@
  * The plan gives every member of the step a chunk of positions with blocks for them; this file
  * writes it out as the flat arrays of step.h, in order of arrival, and hands each row of logits to
  * where it is wanted. A step that the model has no memory for is tried again smaller; any other
- * failure ends its members and nobody else. SPDX-License-Identifier: MIT
+ * failure ends its members and nobody else.
+ * SPDX-License-Identifier: MIT
  */
 #include "run/engine.h"
 

@@ -2,7 +2,8 @@
  *
  * Room for a step's events is reserved before the step changes anything, so no event is ever lost.
  * Text lies in one arena that is emptied when a step begins and everything has been read; events
- * hold offsets, since the arena moves as it grows. SPDX-License-Identifier: MIT
+ * hold offsets, since the arena moves as it grows.
+ * SPDX-License-Identifier: MIT
  */
 #include "run/event_queue.h"
 

@@ -3,7 +3,8 @@
  * Blocks need not be whole pages, so neighbours may share one: a page is committed exactly when a
  * live block overlaps it. Placement prefers the block behind the sequence's last one, then the
  * start of a run of eight free blocks, so that a sequence's blocks lie side by side even when many
- * grow together. SPDX-License-Identifier: MIT
+ * grow together.
+ * SPDX-License-Identifier: MIT
  */
 #include "run/kv_pool.h"
 

@@ -2,7 +2,8 @@
  *
  * Philox4x32-10. Reference: Salmon, Moraes, Dror, Shaw, Parallel Random Numbers: As Easy as 1, 2, 3
  * (SC 2011), section 4.3. No state: what is drawn for a token depends on nothing but its request's
- * seed, its choice and its position. SPDX-License-Identifier: MIT
+ * seed, its choice and its position.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_RUN_PHILOX_H
 #define MICA_RUN_PHILOX_H

@@ -10,7 +10,8 @@
  *
  * A list per pool orders its blocks by last use. What is met at the old end and cannot be evicted
  * is moved to the new end, which makes the search cheap over time. Knows nothing about attention or
- * devices: blocks are numbers. SPDX-License-Identifier: MIT
+ * devices: blocks are numbers.
+ * SPDX-License-Identifier: MIT
  */
 #include "run/prefix_tree.h"
 

@@ -1,7 +1,8 @@
 /* request.c - the engine's own copy of a request, shared by its choices.
  *
  * Whatever a caller hands in is checked before anything is copied; the prompt itself is copied by
- * each sequence, which appends to it. SPDX-License-Identifier: MIT
+ * each sequence, which appends to it.
+ * SPDX-License-Identifier: MIT
  */
 #include "run/request.h"
 

@@ -3,7 +3,8 @@
  * The row is copied once; bias, penalties and mask change the copy, filters shorten a list of
  * candidates, and one random number picks from what is left. The random number is a function of the
  * request's seed, its choice and the position, and everything else of the row and the history, so a
- * draw does not know what else the engine does. SPDX-License-Identifier: MIT
+ * draw does not know what else the engine does.
+ * SPDX-License-Identifier: MIT
  */
 #include "run/sampler.h"
 

@@ -2,7 +2,8 @@
  *
  * Every filter looks at the probabilities of what the one before it left, without temperature. Sums
  * run in the list's order and comparisons break ties by token, so the outcome is a function of the
- * logits. The C library's sort is not used: it may allocate. SPDX-License-Identifier: MIT
+ * logits. The C library's sort is not used: it may allocate.
+ * SPDX-License-Identifier: MIT
  */
 #include "run/sampler_filters.h"
 

@@ -5,7 +5,8 @@
  * that running sequences were promised and have not taken yet, so what it admits can go on. The
  * order of arrival decides everything: the oldest is admitted and resumed first, the youngest is
  * paused first, and nobody new is admitted while somebody is paused. So the oldest always goes on,
- * and every sequence is the oldest at some time. SPDX-License-Identifier: MIT
+ * and every sequence is the oldest at some time.
+ * SPDX-License-Identifier: MIT
  */
 #include "run/scheduler.h"
 

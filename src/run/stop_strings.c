@@ -3,7 +3,8 @@
  * Knuth, Morris, Pratt for each string, one byte at a time, so the cost is linear however tokens
  * cut the text and whatever the strings are. Of strings that are complete at the same byte the
  * longest counts. `held` has the bytes that were not certain; those that the longest partial match
- * covers stay in it. SPDX-License-Identifier: MIT
+ * covers stay in it.
+ * SPDX-License-Identifier: MIT
  */
 #include "run/stop_strings.h"
 

@@ -1,7 +1,8 @@
 /* added_tokens.c - tokens that are found in the text as a whole.
  *
  * At each byte that begins some token the trie is walked; a walk is as long as the longest common
- * start, so the search is linear in the text for a given vocabulary. SPDX-License-Identifier: MIT
+ * start, so the search is linear in the text for a given vocabulary.
+ * SPDX-License-Identifier: MIT
  */
 #include "text/added_tokens.h"
 

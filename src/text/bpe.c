@@ -3,7 +3,8 @@
  * Symbols form a linked list inside an array, so a merge is constant work; candidates wait in a
  * heap ordered by (rank, position) and a stale one is known by its length: symbols only grow, so a
  * candidate whose two symbols still have the length it was made for is still true. n log n for any
- * word. Short words, nearly all of them, take a plain scan instead. SPDX-License-Identifier: MIT
+ * word. Short words, nearly all of them, take a plain scan instead.
+ * SPDX-License-Identifier: MIT
  */
 #include "text/bpe.h"
 

@@ -3,7 +3,8 @@
  * A word starts as symbols, bytes or characters; the adjacent pair that merges first (lowest rank,
  * then leftmost) is joined until no pair merges. Which pairs merge is a table of pairs (merge
  * lists) or the vocabulary itself: a pair merges when its text is a token (tiktoken ranks,
- * SentencePiece scores). SPDX-License-Identifier: MIT
+ * SentencePiece scores).
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TEXT_BPE_H
 #define MICA_TEXT_BPE_H

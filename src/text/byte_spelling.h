@@ -1,7 +1,8 @@
 /* byte_spelling.h - how byte-level vocabularies spell bytes as printable characters.
  *
  * GPT-2's rule: the printable characters of Latin-1 stand for themselves, the other 68 bytes, in
- * order, for U+0100 and on. SPDX-License-Identifier: MIT
+ * order, for U+0100 and on.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TEXT_BYTE_SPELLING_H
 #define MICA_TEXT_BYTE_SPELLING_H

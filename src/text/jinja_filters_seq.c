@@ -1,7 +1,8 @@
 /* jinja_filters_seq.c - filters on sequences: order, groups, first and last, sums.
  *
  * Sorting is a stable merge of indices over keys that were computed once, so a comparison that
- * fails or a budget that runs out just ends it. SPDX-License-Identifier: MIT
+ * fails or a budget that runs out just ends it.
+ * SPDX-License-Identifier: MIT
  */
 #include <string.h>
 

@@ -2,7 +2,8 @@
  *
  * Delimiters and white space as the Jinja environment of Hugging Face has them: {{ }}, {% %}, {#
  * #}, trim_blocks and lstrip_blocks on, no trailing newline. The source must be UTF-8; its newlines
- * become \n. SPDX-License-Identifier: MIT
+ * become \n.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TEXT_JINJA_LEX_H
 #define MICA_TEXT_JINJA_LEX_H

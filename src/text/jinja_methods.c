@@ -3,7 +3,8 @@
  * A name that Python gives the type is found here before the items of a dict, as Jinja looks
  * attributes up. Methods that change a value are refused as by Jinja's immutable sandbox; those
  * that it lets through (pop and clear of lists) copy the storage first, since other values share
- * it. SPDX-License-Identifier: MIT
+ * it.
+ * SPDX-License-Identifier: MIT
  */
 #include <math.h>
 #include <stdio.h>

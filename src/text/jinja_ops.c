@@ -1,5 +1,6 @@
 /* jinja_ops.c - operators with Python's meaning: 64-bit integers that refuse to overflow, floats,
- * text, lists. SPDX-License-Identifier: MIT
+ * text, lists.
+ * SPDX-License-Identifier: MIT
  */
 #include <math.h>
 #include <string.h>

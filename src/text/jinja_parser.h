@@ -1,5 +1,6 @@
 /* jinja_parser.h - what the two halves of the parser share: jinja_parse.c has the statements,
- * jinja_parse_expr.c the expressions. SPDX-License-Identifier: MIT
+ * jinja_parse_expr.c the expressions.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TEXT_JINJA_PARSER_H
 #define MICA_TEXT_JINJA_PARSER_H

@@ -1,7 +1,8 @@
 /* letter_case.h - letter case and classes of code points, as Python's string methods see them.
  *
  * The data is letter_table.h, written by tools/gen_letters and pinned: what a template
- * prints does not change with the system. SPDX-License-Identifier: MIT
+ * prints does not change with the system.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TEXT_LETTER_CASE_H
 #define MICA_TEXT_LETTER_CASE_H

@@ -3,7 +3,8 @@
  * Most text is in normal form, so it is copied in pieces; only from the last character that nothing
  * can change or join from the left up to the next such one is it taken apart, ordered and composed.
  * That is exact because such a character is a starter that never is the second of a composition.
- * Unicode Standard Annex #15. SPDX-License-Identifier: MIT
+ * Unicode Standard Annex #15.
+ * SPDX-License-Identifier: MIT
  */
 #include "text/unicode.h"
 

@@ -1,7 +1,8 @@
 /* normalizer.h - what is done to a stretch of text before it is cut and merged.
  *
  * A short list of steps, as tokenizer.json names them; SentencePiece's own settings are said in
- * the same steps. SPDX-License-Identifier: MIT
+ * the same steps.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TEXT_NORMALIZER_H
 #define MICA_TEXT_NORMALIZER_H

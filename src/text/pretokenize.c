@@ -1,7 +1,8 @@
 /* pretokenize.c - the chain of steps that cuts text into words.
  *
  * The levels are walked depth first with one cursor each, so a word is known as soon as its text
- * has been looked at and nothing is stored per word. SPDX-License-Identifier: MIT
+ * has been looked at and nothing is stored per word.
+ * SPDX-License-Identifier: MIT
  */
 #include "text/pretokenize.h"
 

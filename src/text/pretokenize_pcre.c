@@ -2,7 +2,8 @@
  *
  * The expressions come from tokenizer.json, where they have the syntax of Oniguruma; what PCRE2
  * would silently read otherwise is refused. Matching has limits, and its memory is counted: every
- * allocation of the library goes through the hooks below. SPDX-License-Identifier: MIT
+ * allocation of the library goes through the hooks below.
+ * SPDX-License-Identifier: MIT
  */
 #include "text/pretokenize.h"
 

@@ -1,7 +1,8 @@
 /* token_decoder.c - ids to text, whole characters at a time.
  *
  * Bytes of the tokens are appended to what was left over; everything up to the last whole character
- * comes out, at most three bytes of an unfinished one stay. SPDX-License-Identifier: MIT
+ * comes out, at most three bytes of an unfinished one stay.
+ * SPDX-License-Identifier: MIT
  */
 #include <string.h>
 

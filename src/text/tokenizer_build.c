@@ -2,7 +2,8 @@
  *
  * The loaders differ in formats only; what must hold for every tokenizer (ids in range, merges of
  * known tokens, byte tokens that are bytes, special tokens that can be found) is made and checked
- * here. SPDX-License-Identifier: MIT
+ * here.
+ * SPDX-License-Identifier: MIT
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* tokenizer_config.c - what the files beside a tokenizer say about it.
  *
  * tokenizer_config.json names the tokens with a role, added tokens, flags and the chat template;
- * generation_config.json the ids that end an answer. SPDX-License-Identifier: MIT
+ * generation_config.json the ids that end an answer.
+ * SPDX-License-Identifier: MIT
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* tokenizer_gguf.c - a tokenizer from the keys of a GGUF file.
  *
  * tokenizer.ggml.model says what it is: gpt2 (byte-level BPE with merges and the name of a
- * pre-tokenizer) or llama (SentencePiece BPE with scores). SPDX-License-Identifier: MIT
+ * pre-tokenizer) or llama (SentencePiece BPE with scores).
+ * SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
 #include <string.h>

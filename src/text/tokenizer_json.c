@@ -2,7 +2,8 @@
  *
  * Nearly all of its bytes are the vocabulary and the merges, so these are taken from the stream of
  * events as they come; the rest, the skeleton, is collected as JSON text and read as a small tree
- * afterwards. So the order of the file's members does not matter. SPDX-License-Identifier: MIT
+ * afterwards. So the order of the file's members does not matter.
+ * SPDX-License-Identifier: MIT
  */
 #include <string.h>
 

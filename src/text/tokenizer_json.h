@@ -1,7 +1,8 @@
 /* tokenizer_json.h - the members of tokenizer.json besides vocabulary and merges.
  *
  * Each function reads one member into the tokenizer. A type or an option that changes ids and is
- * not implemented is refused by its name. SPDX-License-Identifier: MIT
+ * not implemented is refused by its name.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TEXT_TOKENIZER_JSON_H
 #define MICA_TEXT_TOKENIZER_JSON_H

@@ -3,7 +3,8 @@
  * A loader makes an empty tokenizer, puts tokens into the vocabulary (mica__tokenizer_put), sets
  * the steps and flags, and calls mica__tokenizer_index when all tokens are there; then merges and
  * roles can be looked up by text; mica__tokenizer_finish builds the rest and checks it. Whatever
- * fails, mica_tokenizer_free releases everything. SPDX-License-Identifier: MIT
+ * fails, mica_tokenizer_free releases everything.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TEXT_TOKENIZER_PARTS_H
 #define MICA_TEXT_TOKENIZER_PARTS_H

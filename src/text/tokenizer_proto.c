@@ -1,7 +1,8 @@
 /* tokenizer_proto.c - tokenizer.model, SentencePiece's protocol buffer.
  *
  * Read field by field; what a field says is in sentencepiece_model.proto. Fields that do not change
- * ids are passed over, model types other than BPE are refused by name. SPDX-License-Identifier: MIT
+ * ids are passed over, model types other than BPE are refused by name.
+ * SPDX-License-Identifier: MIT
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* tokenizer_tiktoken.c - tiktoken files, and vocab.json with merges.txt.
  *
  * A tiktoken file has one token a line, base64 of its bytes and its rank, which is its id; pattern
- * and special tokens come from a preset or from tokenizer_config.json. SPDX-License-Identifier: MIT
+ * and special tokens come from a preset or from tokenizer_config.json.
+ * SPDX-License-Identifier: MIT
  */
 #include <string.h>
 

@@ -2,7 +2,8 @@
  *
  * Strict: overlong forms, surrogates and values over U+10FFFF are invalid. A byte that starts no
  * valid character is a character of its own, MICA__BAD_CHAR of length 1, so that walking any bytes
- * ends and loses none of them. SPDX-License-Identifier: MIT
+ * ends and loses none of them.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TEXT_UTF8_H
 #define MICA_TEXT_UTF8_H

@@ -2,7 +2,8 @@
  *
  * Texts lie in one pool; the index is an open-addressing table of ids, at most half full. A table
  * that needs overlong probes was made to (no honest vocabulary does) and is refused, so that a
- * hostile file cannot make loading quadratic. SPDX-License-Identifier: MIT
+ * hostile file cannot make loading quadratic.
+ * SPDX-License-Identifier: MIT
  */
 #include "text/vocabulary.h"
 

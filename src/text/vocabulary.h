@@ -3,7 +3,8 @@
  * A token has a text (as its file spells it: byte-level vocabularies spell bytes as printable
  * characters, SentencePiece spells a space as U+2581) and bytes (what it stands for in a text). Ids
  * are [0, n); an id nobody set is a hole of kind MICA_TOKEN_NONE. Filled by the loaders, then
- * indexed once, then never changed. SPDX-License-Identifier: MIT
+ * indexed once, then never changed.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TEXT_VOCABULARY_H
 #define MICA_TEXT_VOCABULARY_H

@@ -4,7 +4,8 @@
  * position and all records visible to it, read back through the block tables. Logits are a hash of
  * what the last position sees. A wrong table entry, a block recycled too early, a shared block
  * written to, a window cut off by one or a state mixed up changes all that follows. fake_oracle
- * computes the same without blocks. SPDX-License-Identifier: MIT
+ * computes the same without blocks.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TESTS_FAKE_MODEL_H
 #define MICA_TESTS_FAKE_MODEL_H

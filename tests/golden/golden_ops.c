@@ -6,7 +6,8 @@
  * `ops` maps a case's op to its caller; what it does not name is skipped, counted and listed, as is
  * a case that the API cannot say (a reason is given). Prints each failing case with its first
  * difference and closes with "N passed, N failed, N skipped"; exit status 1 when a case failed, 77
- * when DIR is absent. SPDX-License-Identifier: MIT
+ * when DIR is absent.
+ * SPDX-License-Identifier: MIT
  */
 #include <dirent.h>
 #include <math.h>

@@ -3,7 +3,8 @@
  * golden_templates DIR: DIR has golden/ (contexts, and for every template and context Jinja2's
  * output or the error it ended with), llama.cpp/ and ollama/ (templates). Outputs must be equal to
  * the byte; where Jinja2 failed, mica must fail too, but for the cases of `supported`. Every
- * template must compile and render the simple context. SPDX-License-Identifier: MIT
+ * template must compile and render the simple context.
+ * SPDX-License-Identifier: MIT
  */
 #include <dirent.h>
 #include <stdio.h>

@@ -2,7 +2,8 @@
  *
  * Tasks run in random order, each with scratch and workspace of exactly the size the kernel asked
  * for while planning, filled with NaN before. So what depends on order, on a worker's leftovers or
- * on more memory than it asked for shows. SPDX-License-Identifier: MIT
+ * on more memory than it asked for shows.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TESTS_KERNEL_CALL_H
 #define MICA_TESTS_KERNEL_CALL_H

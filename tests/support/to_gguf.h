@@ -3,7 +3,8 @@
  * llama, qwen2, qwen3 and gemma3_text, plain tensors. What GGUF stores otherwise is converted as
  * its writers do: llama's rows of q and k are permuted for interleaved rotation, Gemma's norms get
  * their 1, llama3's scaling becomes a tensor of factors. Tokenizer keys come from a byte-level
- * tokenizer.json where the folder has one. SPDX-License-Identifier: MIT
+ * tokenizer.json where the folder has one.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TESTS_TO_GGUF_H
 #define MICA_TESTS_TO_GGUF_H

@@ -2,7 +2,8 @@
  *
  * Codes and scales are drawn first, the values follow from the definition of the format in double
  * precision, and the bytes are packed from the same codes: nothing is decoded, so the values are
- * independent of the library. SPDX-License-Identifier: MIT
+ * independent of the library.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TESTS_WEIGHTS_H
 #define MICA_TESTS_WEIGHTS_H

@@ -6,7 +6,8 @@
  * the exact value, relative, so one rounding to float leaves less than 0.51 ulp.
  *
  * Polynomials interpolate the function at the Chebyshev nodes of the interval (degree chosen for a
- * relative error below 2^-33); coefficients ascend. SPDX-License-Identifier: MIT
+ * relative error below 2^-33); coefficients ascend.
+ * SPDX-License-Identifier: MIT
  */
 
 /* p * x + c for one more coefficient of a polynomial in Horner's order. */

@@ -2,7 +2,8 @@
  *
  * Payne and Hanek's idea: of the product x * 2/pi only the bits from weight 2 down matter, so a
  * window of 96 bits of 2/pi times the 24-bit integer of x gives the quadrant and 94 bits behind the
- * point. SPDX-License-Identifier: MIT
+ * point.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_BACKEND_TRIG_REDUCE_H
 #define MICA_BACKEND_TRIG_REDUCE_H

@@ -7,7 +7,8 @@
  *   split   a task owns one range of spans, leaves each span's state in the workspace, and a second
  *           stage folds them. Used when there are too few tokens to occupy many workers.
  * Consecutive tokens of one sequence in a task share the walk, so keys and values that are in cache
- * serve all of them. SPDX-License-Identifier: MIT
+ * serve all of them.
+ * SPDX-License-Identifier: MIT
  */
 #include "backend/cpu/kv_layout.h"
 #include "backend/cpu/level.h"

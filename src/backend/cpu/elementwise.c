@@ -1,7 +1,8 @@
 /* elementwise.c - the kernels of every unary and binary op on f32, f16 and bf16.
  *
  * An op is a chain of one instruction for the tile interpreter: halves go through f32 and round
- * once. SPDX-License-Identifier: MIT
+ * once.
+ * SPDX-License-Identifier: MIT
  */
 #include "backend/cpu/elementwise.h"
 

@@ -3,7 +3,8 @@
  * Parts of a run are widened to int64, uint64, double or a pair of doubles, worked on, and
  * narrowed: integers wrap to their width, bool is what is not 0, c64 rounds each part once.
  * Transcendental functions of f64 and c64 are the C library's: within its accuracy, and outside the
- * promise of equal bits between machines. SPDX-License-Identifier: MIT
+ * promise of equal bits between machines.
+ * SPDX-License-Identifier: MIT
  */
 #include <complex.h>
 #include <math.h>

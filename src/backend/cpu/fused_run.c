@@ -2,7 +2,8 @@
  *
  * A slot is a pointer: to the operand itself where that is dense f32, else to a tile of the
  * scratch. Only the last instruction writes straight into an output, when all inputs have been
- * read, so an output may lie over an input. SPDX-License-Identifier: MIT
+ * read, so an output may lie over an input.
+ * SPDX-License-Identifier: MIT
  */
 #include "backend/cpu/fused_run.h"
 

@@ -2,7 +2,8 @@
  *
  * x W^T runs as a product with a plain weight matrix (strips.h), 16 lanes along K; x B gives each
  * output sequentially in k. Which one it is stands in the attributes. Half activations are widened
- * once, in a stage of their own. SPDX-License-Identifier: MIT
+ * once, in a stage of their own.
+ * SPDX-License-Identifier: MIT
  */
 #include "backend/cpu/matmul_kernels.h"
 #include "backend/cpu/strips.h"

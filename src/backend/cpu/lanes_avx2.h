@@ -1,5 +1,6 @@
 /* lanes_avx2.h - what qunpack_body.h and qtile_body.h ask of a level, in 256-bit vectors; included
- * by the AVX2 and AVX-VNNI files, which add the dot products. SPDX-License-Identifier: MIT
+ * by the AVX2 and AVX-VNNI files, which add the dot products.
+ * SPDX-License-Identifier: MIT
  */
 
 /* Rows i and i + 4 as the halves of a vector. */

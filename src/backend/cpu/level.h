@@ -1,7 +1,8 @@
 /* level.h - the kernels that exist once per feature level, and which level a call uses.
  *
  * A family of kernels is a struct of functions; <family>_<level>.c fills one from <family>_body.h.
- * All levels give the same bits. SPDX-License-Identifier: MIT
+ * All levels give the same bits.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_BACKEND_CPU_LEVEL_H
 #define MICA_BACKEND_CPU_LEVEL_H

@@ -2,7 +2,8 @@
  *
  * Both forms add in order of k: f64 with a rounded product for each addition, c64 with both parts
  * kept in double (where the products of two floats are exact) and rounded once at the end. Operands
- * have any strides. SPDX-License-Identifier: MIT
+ * have any strides.
+ * SPDX-License-Identifier: MIT
  */
 #include "backend/cpu/matmul_kernels.h"
 #include "backend/cpu/operand.h"

@@ -2,7 +2,8 @@
  *
  * Roundings: squares by fused multiply-add in the canonical order of sums; mean = sum / n; r = 1 /
  * sqrt(mean + eps), each step rounded; out = (x * r) * (weight + offset), each step rounded, then
- * once to the output's dtype. SPDX-License-Identifier: MIT
+ * once to the output's dtype.
+ * SPDX-License-Identifier: MIT
  */
 #include "backend/cpu/level.h"
 #include "backend/cpu/operand.h"

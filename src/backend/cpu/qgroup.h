@@ -1,7 +1,8 @@
 /* qgroup.h - one group of stored weights as integers and scales, in plain C.
  *
  * The readable description of every layout: scalar kernels multiply what these functions give, and
- * vector unpackers are tested against them. SPDX-License-Identifier: MIT
+ * vector unpackers are tested against them.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_BACKEND_CPU_QGROUP_H
 #define MICA_BACKEND_CPU_QGROUP_H

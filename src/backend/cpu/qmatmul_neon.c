@@ -1,7 +1,8 @@
 /* qmatmul_neon.c - products with rounded activations in 128-bit vectors with SDOT.
  *
  * Both sides of SDOT are signed: 8-bit codes have their top bit flipped, smaller ones fit as they
- * are. SPDX-License-Identifier: MIT
+ * are.
+ * SPDX-License-Identifier: MIT
  */
 #include "backend/cpu/matmul_level.h"
 

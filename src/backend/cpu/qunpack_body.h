@@ -10,7 +10,8 @@
  *     even_odd(in, n, out)          of each 8 of n bytes (a multiple of 32, readable and writable
  * up to the next of 64) the even ones, then the odd ones WIDE_FLIP                     0x80808080
  * where 8-bit codes are signed, else 0 and everything here is arithmetic on dwords that hold four
- * codes of one row. SPDX-License-Identifier: MIT
+ * codes of one row.
+ * SPDX-License-Identifier: MIT
  */
 
 #define INLINE static inline __attribute__((always_inline))

@@ -2,7 +2,8 @@
  *
  * Integers add modulo 2^64 and wrap to the output's width. f64 adds in double and the parts of c64
  * in f32, both in the canonical order (16 lanes, blocks of 1024). Extremes of c64 compare the real,
- * then the imaginary part. SPDX-License-Identifier: MIT
+ * then the imaginary part.
+ * SPDX-License-Identifier: MIT
  */
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* softmax.c - softmax over one axis.
  *
  * Row by row in f32: m = max; e = exp(x - m); s = the canonical sum of e; e / s, each step rounded,
- * then once to the output's dtype. A row of -inf gives NaN. SPDX-License-Identifier: MIT
+ * then once to the output's dtype. A row of -inf gives NaN.
+ * SPDX-License-Identifier: MIT
  */
 #include "backend/cpu/convert.h"
 #include "backend/cpu/level.h"

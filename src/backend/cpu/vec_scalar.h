@@ -3,7 +3,8 @@
  * Every level defines the same names. v16 is sixteen floats (a struct by value), vd a register of
  * doubles for math_body.h. Loads and stores take any address; the _n forms touch n < 16 elements
  * only and fill the other lanes with +0. Operations round as IEEE says, lane by lane; the compiler
- * fuses nothing. SPDX-License-Identifier: MIT
+ * fuses nothing.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_BACKEND_VEC_SCALAR_H
 #define MICA_BACKEND_VEC_SCALAR_H

@@ -1,7 +1,8 @@
 /* matmul_levels_test.c - every feature level of this machine gives the scalar level's bits.
  *
  * Over formats, shapes around the tile sizes, unaligned weights and extreme data; for every number
- * of activation rows also against one row at a time. SPDX-License-Identifier: MIT
+ * of activation rows also against one row at a time.
+ * SPDX-License-Identifier: MIT
  */
 #include "support/check.h"
 #include "support/weights.h"

@@ -1,7 +1,8 @@
 /* matmul_test.c - float products in both forms: dtypes, broadcasting, strides, levels.
  *
  * The reference is double precision over the same stored numbers; bounds follow from the written
- * order of additions. SPDX-License-Identifier: MIT
+ * order of additions.
+ * SPDX-License-Identifier: MIT
  */
 #include "support/check.h"
 #include "support/weights.h"

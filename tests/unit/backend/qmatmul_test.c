@@ -1,7 +1,8 @@
 /* qmatmul_test.c - products with stored weights against double precision, in every format.
  *
  * Weights come from support/weights.c, whose values are known without decoding. Bounds are derived
- * from the written order of additions. SPDX-License-Identifier: MIT
+ * from the written order of additions.
+ * SPDX-License-Identifier: MIT
  */
 #include "support/check.h"
 #include "support/weights.h"

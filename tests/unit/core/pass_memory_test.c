@@ -3,7 +3,8 @@
  *
  * Both graphs are built by the same draws, which look at shapes only. A product is never given a
  * transpose as its right side: that form is part of a graph's meaning, and an evaluated operand
- * does not show it. SPDX-License-Identifier: MIT
+ * does not show it.
+ * SPDX-License-Identifier: MIT
  */
 #include "support/check.h"
 

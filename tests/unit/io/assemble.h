@@ -3,7 +3,8 @@
  *   'text'    the bytes between the quotes          "text"   u64 length, then the bytes
  *   j'text'   the same as "text", for JSON          b1 h1 w1 q1   u8 u16 u32 u64 (decimal, 0x, -)
  *   z16       16 zero bytes                         p32      zeros up to a multiple of 32
- * Tokens are separated by spaces. SPDX-License-Identifier: MIT
+ * Tokens are separated by spaces.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TESTS_UNIT_IO_ASSEMBLE_H
 #define MICA_TESTS_UNIT_IO_ASSEMBLE_H

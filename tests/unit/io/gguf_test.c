@@ -2,7 +2,8 @@
  *
  * Files are assembled byte by byte here from the specification. The refused ones cover the classes
  * of ggml's published reader faults: counts, lengths, types, duplicates, shapes, sizes, offsets,
- * truncation. SPDX-License-Identifier: MIT
+ * truncation.
+ * SPDX-License-Identifier: MIT
  */
 #include "unit/io/assemble.h"
 

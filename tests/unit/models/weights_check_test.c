@@ -1,5 +1,6 @@
 /* weights_check_test.c - a model whose file holds a scale that is not finite is refused at its
- * first step, by name. SPDX-License-Identifier: MIT
+ * first step, by name.
+ * SPDX-License-Identifier: MIT
  */
 #include "support/check.h"
 

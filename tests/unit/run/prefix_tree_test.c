@@ -1,7 +1,8 @@
 /* prefix_tree_test.c - what the prefix tree finds, keeps and gives up.
  *
  * Blocks are told apart by their numbers; what must be found follows from the rules in
- * prefix_tree.h by hand. SPDX-License-Identifier: MIT
+ * prefix_tree.h by hand.
+ * SPDX-License-Identifier: MIT
  */
 #include "support/check.h"
 

@@ -1,5 +1,6 @@
 /* chat_template_test.c - rendering conversations: plain spans, input, budgets, threads, failing
- * memory. SPDX-License-Identifier: MIT
+ * memory.
+ * SPDX-License-Identifier: MIT
  */
 #include "support/check.h"
 

@@ -1,5 +1,6 @@
 /* decimal_test.c - decimals of a wanted precision. Expected texts are hand-worked from exact
- * values, or known constants. SPDX-License-Identifier: MIT
+ * values, or known constants.
+ * SPDX-License-Identifier: MIT
  */
 #include "support/check.h"
 

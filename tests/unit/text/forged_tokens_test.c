@@ -2,7 +2,8 @@
  * of every tokenizer, in every place of a message, gives the same special ids as harmless text
  * does.
  *
- * Needs the outside test data (tokenizers and templates). SPDX-License-Identifier: MIT
+ * Needs the outside test data (tokenizers and templates).
+ * SPDX-License-Identifier: MIT
  */
 #include "support/check.h"
 

@@ -1,5 +1,6 @@
 /* jinja_expression_test.c - the language: what Jinja2 makes of 1300 templates, and where mica
- * differs. SPDX-License-Identifier: MIT
+ * differs.
+ * SPDX-License-Identifier: MIT
  */
 #include "support/check.h"
 

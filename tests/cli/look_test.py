@@ -211,6 +211,20 @@ class Plan(program.Case):
         self.assertEqual(sizes['f32'], 2 * sizes['f16'])
         self.assertEqual(sizes['bf16'], sizes['f16'])
 
+    def test_a_run_takes_what_was_planned(self):
+        # The built-in model, a prompt that fills the largest step, and text until the context is full.
+        plan = self.json('plan')
+        ran = self.json('generate', '--prompt', 'It was a fine day. ' * 110, '--ignore-eos', '--max-tokens', 900)
+        self.assertEqual(ran['finish_reason'], 'length')
+        self.assertGreater(len(ran['prompt_tokens']), 512)
+        took, planned = ran['memory'], plan['total'] - plan['weights']
+        self.assertEqual(took['weights'], plan['weights'])
+        self.assertEqual(took['kv'], plan['kv'])
+        # On top of the plan come the vocabulary and compiled programs, and for the process its code.
+        self.assertGreaterEqual(took['program_peak'], planned)
+        self.assertLess(took['program_peak'], planned + 4e6)
+        self.assertLess(took['process_peak'], os.path.getsize(plan['model']) + planned + 30e6)
+
 
 class Eval(program.Case):
     def test_logits_are_those_of_the_reference(self):

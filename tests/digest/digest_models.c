@@ -43,7 +43,15 @@ static void add_logits(digest_book *book, mica_model *model, mica__kv_dtype kv, 
     const int64_t n_vocab = driver.face.n_vocab;
     float *logits = malloc((size_t)(PROMPT * n_vocab) * sizeof *logits);
     assert_non_null(logits);
+    /* In chunks first: they must not show. */
+    float *chunk = malloc((size_t)(PROMPT * n_vocab) * sizeof *chunk);
+    assert_non_null(chunk);
+    for (int at = 0, n = 1; at < PROMPT; at += n, n = PROMPT - at < 7 ? PROMPT - at : 7)
+        assert_ok(step_driver_feed(&driver, 0, ids + at, n, chunk + at * n_vocab));
+    step_driver_reset(&driver, 0);
     assert_ok(step_driver_feed(&driver, 0, ids, PROMPT, logits));
+    assert_memory_equal(chunk, logits, (size_t)(PROMPT * n_vocab) * sizeof *logits);
+    free(chunk);
     digest_add(book, logits, MICA_F32, PROMPT * n_vocab, "%s/%s/prompt", name, variant);
     for (int i = PROMPT; i < LENGTH; i++) {
         assert_ok(step_driver_feed(&driver, 0, ids + i, 1, logits));

@@ -30,5 +30,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   mica_level(avx512vnni -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni)
   mica_level(amx -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mamx-tile -mamx-int8)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
-  mica_level(neon -march=armv8.2-a+dotprod+fp16)
+  # NEON belongs to the base architecture: its kernels run on every arm64 processor.
+  mica_level(neon)
+  mica_level(neondot -march=armv8.2-a+dotprod)
 endif()

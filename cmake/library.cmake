@@ -17,7 +17,7 @@ target_compile_definitions(mica_objects PRIVATE MICA_BUILDING=1 MICA_VERSION="${
 target_link_libraries(mica_objects PUBLIC Threads::Threads)
 if(PCRE2_INCLUDE_DIR AND PCRE2_LIBRARY)
   target_compile_definitions(mica_objects PRIVATE MICA_HAVE_PCRE2=1)
-  target_include_directories(mica_objects PRIVATE ${PCRE2_INCLUDE_DIR})
+  target_include_directories(mica_objects SYSTEM PRIVATE ${PCRE2_INCLUDE_DIR})
 endif()
 include(${CMAKE_SOURCE_DIR}/cmake/kernels.cmake)
 

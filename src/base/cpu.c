@@ -88,7 +88,10 @@ mica__cpu mica__cpu_detect_x86(const mica__cpuid *source)
 
 mica__cpu mica__cpu_detect_arm64(uint64_t hwcap, uint64_t hwcap2)
 {
-    mica__cpu cpu = {MICA__CPU_NEON, 0};
+    mica__cpu cpu = {MICA__CPU_SCALAR, 0};
+    if (!(hwcap & 1) || !(hwcap >> 1 & 1)) /* FP, ASIMD */
+        return cpu;
+    cpu.level = MICA__CPU_NEON;
     if (hwcap >> 20 & 1) /* ASIMDDP */
         cpu.flags |= MICA__CPU_ARM_DOTPROD;
     if ((hwcap >> 9 & 1) && (hwcap >> 10 & 1)) /* FPHP, ASIMDHP */

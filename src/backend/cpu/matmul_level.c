@@ -22,8 +22,8 @@ const mica__matmul_level *mica__matmul_level_for(const mica__cpu *cpu)
     if (cpu->level == MICA__CPU_AVX2)
         return &avx2[avx_vnni];
 #elif defined(__aarch64__)
-    static const mica__matmul_level neon[] = {{&mica__i8_scalar, &mica__float_neon},
-                                              {&mica__i8_neon, &mica__float_neon}};
+    static const mica__matmul_level neon[] = {{&mica__i8_neon, &mica__float_neon},
+                                              {&mica__i8_neondot, &mica__float_neon}};
     if (cpu->level == MICA__CPU_NEON)
         return &neon[cpu->flags & MICA__CPU_ARM_DOTPROD ? 1 : 0];
 #endif

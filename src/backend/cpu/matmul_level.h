@@ -89,6 +89,7 @@ extern const mica__i8_level mica__i8_avx2;
 extern const mica__i8_level mica__i8_avxvnni;
 extern const mica__i8_level mica__i8_avx512vnni;
 extern const mica__i8_level mica__i8_neon;
+extern const mica__i8_level mica__i8_neondot;
 
 extern const mica__float_level mica__float_scalar;
 extern const mica__float_level mica__float_avx2;

@@ -12,6 +12,7 @@
 
 #include "backend/cpu/act8.h"
 #include "backend/cpu/matmul_kernels.h"
+#include "backend/cpu/matmul_level.h"
 #include "base/cpu.h"
 
 /* What MICA_ISA could say, by architecture. */
@@ -28,6 +29,23 @@ static bool capped(int i, mica__cpu *cpu)
 {
     *cpu = *mica__cpu_host();
     return mica__cpu_cap(level_texts[i], cpu) == MICA_OK;
+}
+
+/* Whether level i has the kernels of a better one: what it lacks is for other products. */
+static bool seen_before(int i, bool i8)
+{
+    mica__cpu cpu, better;
+    if (!capped(i, &cpu))
+        return false;
+    const mica__matmul_level *own = mica__matmul_level_for(&cpu);
+    for (int j = 0; j < i; j++) {
+        if (!capped(j, &better))
+            continue;
+        const mica__matmul_level *other = mica__matmul_level_for(&better);
+        if (i8 ? other->i8 == own->i8 : other->real == own->real)
+            return true;
+    }
+    return false;
 }
 
 static void *filled(size_t bytes)
@@ -101,7 +119,7 @@ static void compare_levels(const mica__kernel *kernel, const weights *w, pattern
     multiply(kernel, &scalar_cpu, w, acts, dtype, most, columns, want);
     for (int level = 0; level < N_LEVELS; level++) {
         mica__cpu cpu;
-        if (!capped(level, &cpu))
+        if (!capped(level, &cpu) || seen_before(level, i8))
             continue;
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
             int64_t at;

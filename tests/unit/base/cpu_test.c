@@ -120,6 +120,10 @@ static void arm_hwcaps_become_flags(void **state)
     assert_string_equal(mica__cpu_describe(&cpu, text), "neon");
     cpu = mica__cpu_detect_arm64(0x3 | 1 << 9 | 1 << 10 | 1 << 20, 1 << 13 | 1 << 14);
     assert_string_equal(mica__cpu_describe(&cpu, text), "neon+dotprod+i8mm+bf16+fp16");
+    cpu = mica__cpu_detect_arm64(0x3 | 1 << 9, 0); /* half floats in scalar registers only */
+    assert_string_equal(mica__cpu_describe(&cpu, text), "neon");
+    cpu = mica__cpu_detect_arm64(0x1 | 1 << 20, 1 << 13); /* no ASIMD: no flag counts */
+    assert_string_equal(mica__cpu_describe(&cpu, text), "scalar");
 }
 
 static void the_host_has_a_level_that_it_can_run(void **state)

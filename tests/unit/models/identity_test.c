@@ -1,5 +1,8 @@
 /* identity_test.c - the same input gives the same bits: any chunk, any neighbours, cold or warm
  * prefix, any number of threads, for every KV type and activation mode.
+ *
+ * Emulated it takes minutes; there digest_test shows what depends on the processor.
+ * Test labels: noarm64
  * SPDX-License-Identifier: MIT
  */
 #include "support/check.h"

@@ -94,7 +94,8 @@ static int64_t system_available(void)
     return bytes;
 }
 
-int64_t mica__engine_default_kv(const mica__stepper *stepper, int64_t context, int64_t n_sequences)
+/* What n_sequences of `context` tokens can use. */
+static double wanted_kv(const mica__stepper *stepper, int64_t context, int64_t n_sequences)
 {
     double want = 0;
     const int64_t blocks = (context + MICA__KV_BLOCK_TOKENS - 1) / MICA__KV_BLOCK_TOKENS;
@@ -107,17 +108,30 @@ int64_t mica__engine_default_kv(const mica__stepper *stepper, int64_t context, i
         want += (double)n_sequences * (double)block_bytes *
                 (spec->kind == MICA__POOL_STATE ? 2.0 : (double)blocks);
     }
+    return want < 1 ? 1 : want;
+}
+
+mica_status mica__engine_default_kv(const mica__stepper *stepper, int64_t context,
+                                    int64_t n_sequences, int64_t *bytes)
+{
+    const double want = wanted_kv(stepper, context, n_sequences);
     mica_memory_usage usage;
     mica_memory_read(&usage);
-    int64_t free_bytes = system_available();
-    if (usage.limit != INT64_MAX) {
-        const int64_t used = usage.active + usage.by_kind[MICA_MEMORY_POOL] +
-                             (usage.mapped_in_limit ? usage.mapped : 0);
-        if (usage.limit - used < free_bytes)
-            free_bytes = usage.limit - used;
+    int64_t free_bytes = system_available(), left = INT64_MAX;
+    if (usage.limit != INT64_MAX)
+        left = usage.limit - usage.active - usage.by_kind[MICA_MEMORY_POOL] -
+               (usage.mapped_in_limit ? usage.mapped : 0);
+    if (left < free_bytes)
+        free_bytes = left;
+    int64_t most = free_bytes > 2 ? free_bytes / 2 : 1;
+    if (left == free_bytes && want > (double)most && stepper->reserve) {
+        int64_t reserve;
+        MICA_TRY(stepper->reserve(stepper->model, n_sequences, &reserve));
+        if (left - reserve > most)
+            most = left - reserve;
     }
-    const int64_t half = free_bytes > 2 ? free_bytes / 2 : 1;
-    return want < 1 ? 1 : want < (double)half ? (int64_t)want : half;
+    *bytes = want < (double)most ? (int64_t)want : most;
+    return MICA_OK;
 }
 
 /* --- making one ------------------------------------------------------------------------------- */
@@ -252,8 +266,8 @@ static mica_status open_engine(mica_engine *engine, const mica_engine_options *o
     MICA_TRY(allocate_step(engine));
     int64_t kv = options->kv_memory;
     if (kv == 0)
-        kv = mica__engine_default_kv(&engine->stepper, engine->context,
-                                     engine->scheduler.max_sequences);
+        MICA_TRY(mica__engine_default_kv(&engine->stepper, engine->context,
+                                         engine->scheduler.max_sequences, &kv));
     return mica__kv_store_open(&engine->scheduler.store, engine->stepper.pools,
                                engine->stepper.n_pools, kv, !options->no_prefix_cache);
 }

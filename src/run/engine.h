@@ -51,9 +51,10 @@ mica_status mica__engine_new(const mica__stepper *stepper, const mica_engine_opt
 /* The stepper's name for a public KV dtype. */
 mica__kv_dtype mica__kv_dtype_from(mica_kv_dtype dtype);
 
-/* Bytes of KV when options do not say: half of what is free, at most what n_sequences of `context`
- * tokens can use. */
-int64_t mica__engine_default_kv(const mica__stepper *stepper, int64_t context, int64_t n_sequences);
+/* Bytes of KV when options do not say: half of what is free, or under a memory limit all but what
+ * steps need where that is more; at most what n_sequences of `context` tokens can use. */
+mica_status mica__engine_default_kv(const mica__stepper *stepper, int64_t context,
+                                    int64_t n_sequences, int64_t *bytes);
 
 /* One step in engine_step.c, after events were reserved and cancellations obeyed. */
 void mica__engine_run_step(mica_engine *engine);

@@ -60,6 +60,10 @@ typedef struct mica__stepper {
      * again. */
     mica_status (*run)(void *model, const mica__step *step);
 
+    /* What steps of n_sequences take at most beyond weights and KV, in bytes, before anything ran;
+     * may be NULL: not known. */
+    mica_status (*reserve)(void *model, int64_t n_sequences, int64_t *bytes);
+
     /* Called once when the engine is freed; may be NULL. */
     void (*release)(void *model);
 } mica__stepper;

@@ -45,6 +45,15 @@ typedef struct mica__step {
     float *logits;                      /* [R, n_vocab], written by the model */
 } mica__step;
 
+/* What keys and values depend on besides the tokens: steppers whose `model`, `kv` and `activations`
+ * are equal write the same bits. Texts of printable ASCII. */
+typedef struct mica__identity {
+    char name[64];       /* for messages only */
+    char model[64];      /* architecture and a fingerprint of configuration and weights */
+    char kv[8];          /* "f16" */
+    char activations[8]; /* "int8" */
+} mica__identity;
+
 /* A model as the engine sees it. */
 typedef struct mica__stepper {
     void *model;
@@ -59,6 +68,9 @@ typedef struct mica__stepper {
      * step's tokens is undefined, everything else is as before, and the same step may be tried
      * again. */
     mica_status (*run)(void *model, const mica__step *step);
+
+    /* Says what its keys and values depend on; NULL: they cannot be saved. */
+    mica_status (*identify)(void *model, mica__identity *identity);
 
     /* Called once when the engine is freed; may be NULL. */
     void (*release)(void *model);

@@ -385,6 +385,16 @@ class Interrupts(program.Case):
         self.assertEqual(status, 130)
         self.assertEqual(json.loads(text)['finish_reason'], 'cancelled')
 
+    def test_the_prompt_is_kept(self):
+        cache = self.path('prompt.cache')
+        arguments = ('generate', '--model', TALES, '--prompt', 'Once upon a time ' * 20, '--ignore-eos',
+                     '--max-tokens', -1, '--prompt-cache-file', cache)
+        status, _ = self.interrupt(*arguments)
+        self.assertEqual(status, 130)
+        made = self.json(*arguments[:-3], 1, *arguments[-2:])['prompt_cache']
+        self.assertEqual(made['saved_tokens'], 0)
+        self.assertGreaterEqual(made['cached_tokens'], 48)
+
     def test_bench_ends(self):
         status, text = self.interrupt('bench', '--model', TALES, '-r', 1000, '-n', 500, '--json')
         self.assertEqual((status, text), (130, b''))

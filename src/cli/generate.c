@@ -335,9 +335,9 @@ static const command_example examples[] = {
      "mica generate --model model.gguf --prompt \"Name three rivers.\" --temp 0.7 --seed 1"},
     {"A prompt from a pipe, the answer as JSON",
      "git log -1 | mica generate --model model.gguf --prompt - --json"},
-    {"Compute a long text once, then ask about it in other runs",
-     "mica generate --model model.gguf --ignore-chat-template --prompt-file book.txt "
-     "--prompt-cache-file book.cache --max-tokens 0"},
+    {"Compute a long text once; later prompts that begin with it, and name the same file, go on "
+     "there",
+     "mica generate --model model.gguf -f book.txt --prompt-cache-file book.kv --max-tokens 0"},
     {0}};
 
 const command_spec generate_command = {

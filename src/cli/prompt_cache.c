@@ -77,7 +77,7 @@ void prompt_cache_line(const prompt_cache *cache, int64_t n_cached)
     fprintf(stderr, "[prompt cache %s: %lld of %lld prompt tokens were there", cache->path,
             (long long)n_cached, (long long)cache->n_prompt);
     if (cache->load.loaded < cache->load.matched)
-        fprintf(stderr, ", %lld of the file's %lld did not fit into memory",
+        fprintf(stderr, ", %lld of the file's %lld could not be used",
                 (long long)(cache->load.matched - cache->load.loaded),
                 (long long)cache->load.matched);
     if (cache->n_saved)

@@ -1,10 +1,10 @@
 /* model_identity.c - telling models apart by their files, in milliseconds.
  *
- * The fingerprint is a hash over the configuration whole (config.json; of a GGUF file everything
- * before its tensors), and of every tensor its name, type, shape and bytes: small ones whole, of
- * large ones 16 pieces of 256 bytes spread evenly from the first byte to the last. Training, fusing
- * an adapter and quantising change nearly every value of a tensor; what goes unseen is an edit of
- * few values of a large one.
+ * The fingerprint is a hash over the configuration whole (config.json, or all keys of a GGUF file),
+ * and of every tensor its name, type, shape and bytes: small ones whole, of large ones 16 pieces of
+ * 256 bytes spread evenly from the first byte to the last. Training, fusing an adapter and
+ * quantising change nearly every value of a tensor; what goes unseen is an edit of few values of a
+ * large one.
  * SPDX-License-Identifier: MIT
  */
 #include "models/model.h"
@@ -37,20 +37,16 @@ static uint64_t hash_tensor(const mica__weight *tensor, uint64_t hash)
     return hash;
 }
 
-/* Everything of a GGUF model's first file that stands before the first tensor's data. */
-static uint64_t hash_gguf_keys(const mica_model *model, uint64_t hash)
+static uint64_t hash_gguf_keys(const mica__gguf *gguf, uint64_t hash)
 {
-    const uint8_t *start = NULL;
-    int64_t n = INT64_MAX;
-    for (int64_t i = 0; i < mica__weights_n(model->files); i++) {
-        const mica__weight *tensor = mica__weights_at(model->files, i);
-        const int64_t offset = mica__weights_offset(model->files, tensor);
-        if (tensor->file != 0 || offset >= n)
-            continue;
-        start = tensor->data - offset;
-        n = offset;
+    for (int64_t i = 0; i < mica__gguf_n_values(gguf); i++) {
+        const mica__gguf_value *value = mica__gguf_value_at(gguf, i);
+        const int64_t shape[] = {value->type, value->element_type, value->n};
+        hash = mica__hash(value->key.bytes, (size_t)value->key.length, hash);
+        hash = mica__hash(shape, sizeof shape, hash);
+        hash = mica__hash(value->data, (size_t)value->bytes, hash);
     }
-    return start ? mica__hash(start, (size_t)n, hash) : hash;
+    return hash;
 }
 
 static mica_status hash_config(const mica_model *model, uint64_t *hash)
@@ -77,8 +73,9 @@ mica_status mica__model_identify(const mica_model *model, mica__kv_dtype kv_dtyp
                                  mica__identity *identity)
 {
     uint64_t hash = 0;
-    if (mica__weights_gguf(model->files))
-        hash = hash_gguf_keys(model, hash);
+    const mica__gguf *gguf = mica__weights_gguf(model->files);
+    if (gguf)
+        hash = hash_gguf_keys(gguf, hash);
     else
         MICA_TRY(hash_config(model, &hash));
     for (int64_t i = 0; i < mica__weights_n(model->files); i++)

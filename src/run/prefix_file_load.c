@@ -357,5 +357,6 @@ mica_status mica__prefix_load(mica__kv_store *store, const mica__prefix_owner *o
         if (l.parts[pool].table)
             drop_entries(&l, pool, 0, l.table_length);
     free_loader(&l);
-    return status == MICA_OK ? status : mica__fail_at(status, "%s", path);
+    const bool named = status == MICA_E_IO || status == MICA_E_NOT_FOUND; /* the path, already */
+    return status == MICA_OK || named ? status : mica__fail_at(status, "%s", path);
 }

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: MIT
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -309,6 +310,26 @@ class PromptCache(program.Case):
         self.assertIn('no file can be made in', error['message'])
         self.fail_json('io', *arguments, self.folder)
         self.fail_json('not_found', *arguments, self.cache, '--prompt-cache-ro')
+
+    def test_a_full_disk_keeps_the_answer_and_the_old_file(self):
+        first, longer = self.write('first', list(range(4, 54))), self.write('longer', list(range(4, 154)))
+        arguments = ('generate', '--model', LLAMA, '--max-tokens', '3', '--prompt-cache-file', self.cache, '--tokens')
+        self.succeed(*arguments, first)
+        content, entries = self.content(), os.listdir(self.folder)
+        answer = self.succeed('generate', '--model', LLAMA, '--max-tokens', 3, '--tokens', longer).stdout
+        for more in ((), ('--json',)):
+            # No file may become longer than 1000 bytes; the signal that says so is ignored, as Python does.
+            ran = subprocess.run([MICA, *arguments, longer, *more], capture_output=True, env=program.environment(),
+                                 restore_signals=False,
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+            self.assertEqual(ran.returncode, 1)
+            self.assertIn(b'cannot write', ran.stderr)
+            if more:
+                self.assertEqual(json.loads(ran.stdout)['error']['code'], 'io')
+            else:
+                self.assertEqual(ran.stdout, answer)
+            self.assertEqual(self.content(), content)
+            self.assertEqual(os.listdir(self.folder), entries)
 
     def test_a_small_budget_takes_what_fits(self):
         ids = list(range(4, 244))

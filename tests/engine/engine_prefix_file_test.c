@@ -200,6 +200,30 @@ static void loading_over_what_is_there_changes_nothing(void **state)
     temp_dir_remove(dir);
 }
 
+static void what_is_beyond_the_context_is_left_out(void **state)
+{
+    (void)state;
+    char *dir = temp_dir_new();
+    fake_model model;
+    int32_t prompt[PROMPT];
+    mica_prefix_load load;
+    mica_engine *engine;
+    char path[4096];
+    const mica_engine_options options = {.kv_memory = 1 << 20, .context = 70};
+    snprintf(path, sizeof path, "%s", temp_path(dir, "cache"));
+    make_file("fw", 7, PROMPT, path);
+    open_model(&model, "fw");
+    assert_ok(mica__engine_new(&model.stepper, &options, &engine));
+    drive_prompt(7, prompt, PROMPT);
+    assert_ok(mica_engine_load_prefix(engine, path, NULL, 0, &load));
+    assert_int_equal(load.stored, 192);
+    assert_int_equal(load.loaded, 64);
+    assert_int_equal(run(engine, prompt, 46), 32);
+    drive_check_empty(engine);
+    mica_engine_free(engine);
+    temp_dir_remove(dir);
+}
+
 /* --- what is refused -------------------------------------------------------------------------- */
 
 static void expect_refusal(mica_engine *engine, const char *path, mica_status status,
@@ -540,6 +564,7 @@ int main(void)
         cmocka_unit_test(a_prompt_that_only_begins_alike_uses_the_beginning),
         cmocka_unit_test(a_prompt_of_whole_blocks_is_found_again),
         cmocka_unit_test(loading_over_what_is_there_changes_nothing),
+        cmocka_unit_test(what_is_beyond_the_context_is_left_out),
         cmocka_unit_test(what_belongs_to_another_run_is_refused_with_both_names),
         cmocka_unit_test(states_that_cannot_save_say_so),
         cmocka_unit_test(a_file_cut_off_anywhere_is_refused),

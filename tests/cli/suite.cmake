@@ -5,7 +5,7 @@ if(TARGET mica)
   foreach(what usage generate look chat)
     add_test(NAME cli_${what} COMMAND ${PYTHON3} ${CMAKE_CURRENT_LIST_DIR}/${what}_test.py)
     set_tests_properties(cli_${what} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600 ENVIRONMENT
-        "MICA=$<TARGET_FILE:mica>;MICA_SHARED_DIR=${MICA_SHARED_DIR};MICA_TEST_CACHE=${MICA_CACHE_DIR}")
+        "MICA=$<TARGET_FILE:mica>;MICA_SHARED_DIR=${MICA_SHARED_DIR};MICA_TEST_CACHE=${MICA_CACHE_DIR};MICA_SANITIZE=${MICA_SANITIZE}")
   endforeach()
   add_test(NAME cli_pages COMMAND ${CMAKE_SOURCE_DIR}/tools/gen_pages --check)
   set_tests_properties(cli_pages PROPERTIES ENVIRONMENT "MICA=$<TARGET_FILE:mica>")

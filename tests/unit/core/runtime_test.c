@@ -1,6 +1,8 @@
 /* runtime_test.c - how many threads a runtime starts.
  *
- * Threads are counted by the system, and the control group is a tree of the test's own.
+ * Threads are counted by the system, and the control group is a tree of the test's own. Not under
+ * ThreadSanitizer, which starts a thread itself.
+ * Test labels: notsan
  * SPDX-License-Identifier: MIT
  */
 #include "support/check.h"

@@ -387,8 +387,3 @@ const char *mica__safetensors_path(const mica__safetensors *file, int index)
 {
     return file->shards[index].path ? file->shards[index].path : "(memory)";
 }
-
-int64_t mica__safetensors_offset(const mica__safetensors *file, const mica__st_tensor *tensor)
-{
-    return tensor->data - file->shards[tensor->shard].part.bytes;
-}

@@ -530,8 +530,7 @@ int64_t mica__weights_offset(const mica__weights *weights, const mica__weight *w
     const int64_t i = weight - weights->tensors;
     if (weights->gguf)
         return mica__gguf_offset(weights->gguf, mica__gguf_tensor_at(weights->gguf, i));
-    return mica__safetensors_offset(weights->safetensors,
-                                    mica__safetensors_tensor_at(weights->safetensors, i));
+    return mica__safetensors_tensor_at(weights->safetensors, i)->offset;
 }
 
 int64_t mica__weights_bytes(const mica__weights *weights)

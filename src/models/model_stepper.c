@@ -116,6 +116,12 @@ static mica_status run_step(void *user, const mica__step *step)
     return mica__program_run(program, &args);
 }
 
+static mica_status identify(void *user, mica__identity *identity)
+{
+    const mica__model_stepper *stepper = user;
+    return mica__model_identify(stepper->model, stepper->pools.kv_dtype, identity);
+}
+
 mica_status mica__model_stepper_new(mica_model *model, const mica__stepper_options *options,
                                     mica__model_stepper **made, mica__stepper *face)
 {
@@ -147,7 +153,8 @@ mica_status mica__model_stepper_new(mica_model *model, const mica__stepper_optio
                             .max_tokens = stepper->bounds.tokens,
                             .max_sequences = stepper->bounds.sequences,
                             .n_pools = stepper->pools.n,
-                            .run = run_step};
+                            .run = run_step,
+                            .identify = identify};
     memcpy(face->pools, stepper->pools.spec, (size_t)stepper->pools.n * sizeof *face->pools);
     *made = stepper;
     return MICA_OK;

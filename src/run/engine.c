@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "run/prefix_file.h"
 
 #define DEFAULT_QUEUE 256
 
@@ -500,4 +501,50 @@ void mica_engine_read_stats(const mica_engine *engine, mica_engine_stats *stats)
 void mica_engine_clear_prefix_cache(mica_engine *engine)
 {
     mica__kv_store_forget(&engine->scheduler.store);
+}
+
+/* --- keeping prompts -------------------------------------------------------------------------- */
+
+static mica_status prefix_owner(const mica_engine *engine, mica__prefix_owner *owner)
+{
+    if (!engine->scheduler.store.caching)
+        MICA_FAIL(MICA_E_STATE, "the engine was made without a prefix cache");
+    if (!engine->stepper.identify)
+        MICA_FAIL(MICA_E_UNSUPPORTED, "the model cannot say what its keys and values depend on");
+    *owner = (mica__prefix_owner){.n_vocab = engine->stepper.n_vocab, .context = engine->context};
+    return engine->stepper.identify(engine->stepper.model, &owner->identity);
+}
+
+static mica_status check_list(const int32_t *tokens, int64_t n_tokens)
+{
+    if (n_tokens < 0 || (n_tokens > 0 && !tokens))
+        MICA_FAIL(MICA_E_ARGUMENT, "a list of %lld tokens makes no sense", (long long)n_tokens);
+    return MICA_OK;
+}
+
+int64_t mica_engine_find_prefix(const mica_engine *engine, const int32_t *tokens, int64_t n_tokens)
+{
+    return n_tokens > 0 && tokens
+               ? mica__prefix_find(&engine->scheduler.store.tree, tokens, n_tokens).n_tokens
+               : 0;
+}
+
+mica_status mica_engine_save_prefix(mica_engine *engine, const int32_t *tokens, int64_t n_tokens,
+                                    const char *path, int64_t *n_saved)
+{
+    mica__prefix_owner owner;
+    *n_saved = 0;
+    MICA_TRY(check_list(tokens, n_tokens));
+    MICA_TRY(prefix_owner(engine, &owner));
+    return mica__prefix_save(&engine->scheduler.store, &owner, tokens, n_tokens, path, n_saved);
+}
+
+mica_status mica_engine_load_prefix(mica_engine *engine, const char *path, const int32_t *tokens,
+                                    int64_t n_tokens, mica_prefix_load *load)
+{
+    mica__prefix_owner owner;
+    *load = (mica_prefix_load){0};
+    MICA_TRY(check_list(tokens, tokens ? n_tokens : 0));
+    MICA_TRY(prefix_owner(engine, &owner));
+    return mica__prefix_load(&engine->scheduler.store, &owner, path, tokens, n_tokens, load);
 }

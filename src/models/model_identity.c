@@ -63,10 +63,10 @@ static mica_status hash_config(const mica_model *model, uint64_t *hash)
 
 static const char *kv_name(mica__kv_dtype dtype)
 {
-    int public = 0;
-    while (public < MICA_N_KV_DTYPES && mica__kv_dtype_from((mica_kv_dtype) public) != dtype)
-    public++;
-    return mica_kv_dtype_name((mica_kv_dtype) public);
+    int i = 0;
+    while (i < MICA_N_KV_DTYPES && mica__kv_dtype_from((mica_kv_dtype)i) != dtype)
+        i++;
+    return mica_kv_dtype_name((mica_kv_dtype)i);
 }
 
 mica_status mica__model_identify(const mica_model *model, mica__kv_dtype kv_dtype,

@@ -163,6 +163,16 @@ class Results(program.Case):
                            '--dry-breaker', 'A')
         self.assertEqual(broken['text'], 'A' * 16)
 
+    def test_shares_of_0_and_1_keep_all_and_say_so(self):
+        model = self.chat_model()
+        arguments = ('generate', '--model', model, '--prompt', 'x', '--max-tokens', 8, '--temp', 1, '--seed', 3)
+        shown = run('generate', '--help').stdout.decode()
+        for option in ('--top-p', '--typical-p'):
+            self.assertEqual(self.json(*arguments, option, 0)['tokens'], self.json(*arguments, option, 1)['tokens'])
+            self.assertIn('0 and 1 keep all', ' '.join(shown[shown.index(option + ' '):].split()[:40]))
+        error = self.fail_json('usage', *arguments, '--repetition-penalty', 0, status=2)
+        self.assertIn('from 0.01 to 100', error['message'])
+
 
 class Batches(program.Case):
     def test_a_batch_gives_what_its_prompts_give_alone(self):

@@ -208,11 +208,13 @@ static int report(const generation *run)
         return exit_status;
     if (output->json)
         return print_json(run);
-    if (run->batch.ids.n == 1 && !only->last_was_newline)
+    if (run->batch.ids.n == 1 && !only->last_was_newline && (only->wrote || !interrupted()))
         putchar('\n');
     if (fflush(stdout) != 0)
         return fail_with(MICA_E_IO, "standard output", "cannot be written");
-    if (!output->quiet) {
+    if (!output->quiet && run->first_token == 0 && interrupted())
+        fputs("[interrupted before the first token]\n", stderr);
+    else if (!output->quiet) {
         const run_totals totals = totals_of(run);
         report_line(&totals);
     }

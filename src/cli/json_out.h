@@ -43,6 +43,9 @@ void json_copy(json_out *json, const mica_json *value);
 /* Prints the object and a newline and frees it: 0, or 1 when memory or standard output failed. */
 int json_print(json_out *json);
 
+/* Whether json_print has written something. */
+bool json_was_printed(void);
+
 void json_free(json_out *json);
 
 #endif

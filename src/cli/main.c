@@ -40,6 +40,8 @@ static int run_command(const command_spec *command, int argc, char **argv)
 {
     parsed_line parsed;
     int exit_status = options_parse(command, argc, argv, &parsed);
+    if (command->ends_at_once)
+        interrupt_at_once(options_ask_for_json(argc, argv));
     if (!exit_status)
         exit_status = parsed.help      ? help_show(command, stdout)
                       : parsed.version ? show_version()
@@ -86,7 +88,10 @@ int main(int argc, char **argv)
         interrupt_install();
         exit_status = dispatch(argc, argv, &command);
     }
-    if (exit_status && exit_status != EXIT_INTERRUPTED)
-        report_failure(command ? command->name : NULL, options_ask_for_json(argc, argv));
-    return exit_status;
+    const bool json = options_ask_for_json(argc, argv);
+    if (exit_status == EXIT_INTERRUPTED)
+        report_interrupted(json);
+    else if (exit_status)
+        report_failure(command ? command->name : NULL, json);
+    return exit_status == EXIT_INTERRUPTED && asked_to_end() ? EXIT_TERMINATED : exit_status;
 }

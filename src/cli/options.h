@@ -78,6 +78,7 @@ typedef struct command_spec {
     const option_group *groups;
     int n_groups;
     const command_example *examples; /* ends with an empty one */
+    bool ends_at_once; /* a signal ends it wherever it is: it leaves nothing half done */
     size_t settings_size;
     int (*run)(const arguments *given);
 } command_spec;

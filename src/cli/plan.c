@@ -193,6 +193,7 @@ const command_spec plan_command = {
     .groups = groups,
     .n_groups = COUNT_OF(groups),
     .examples = examples,
+    .ends_at_once = true,
     .settings_size = sizeof(plan_settings),
     .run = plan,
 };

@@ -204,7 +204,7 @@ class Terminal(program.Case):
         self.type('Once upon a time\r')
         self.see(b', ')
         os.kill(self.pid, signal.SIGTERM)
-        self.ends(130)
+        self.ends(143)
 
 
 program.main()

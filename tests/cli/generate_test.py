@@ -266,7 +266,7 @@ class Interrupts(program.Case):
         for number in (signal.SIGINT, signal.SIGTERM):
             status, text = self.interrupt('generate', '--model', TALES, '--prompt', 'Once upon a time', '--ignore-eos',
                                           '--max-tokens', -1, number=number)
-            self.assertEqual(status, 130)
+            self.assertEqual(status, 130 if number == signal.SIGINT else 143)
             self.assertTrue(text.endswith(b'\n') and len(text) > 1, text)
 
     def test_the_object_is_whole(self):
@@ -277,7 +277,43 @@ class Interrupts(program.Case):
 
     def test_bench_ends(self):
         status, text = self.interrupt('bench', '--model', TALES, '-r', 1000, '-n', 500, '--json')
-        self.assertEqual((status, text), (130, b''))
+        self.assertEqual(status, 130)
+        self.assertEqual(json.loads(text)['error']['code'], 'cancelled')
+
+    def test_an_interrupted_perplexity_prints_no_value(self):
+        data = self.write('data', 'Once upon a time there was a king who had a daughter. ' * 60000)
+        status, text = self.interrupt('eval', 'perplexity', '--model', TALES, '--data', data, '--json')
+        self.assertEqual(status, 130)
+        self.assertEqual(json.loads(text)['error']['code'], 'cancelled')
+
+    def test_interrupted_before_the_first_token(self):
+        prompt = self.write('prompt', 'Once upon a time there was a king who had a daughter. ' * 70)
+        child = subprocess.Popen([MICA, 'generate', '--model', TALES, '--prompt-file', prompt, '--max-tokens', '1',
+                                  '--threads', '1'], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 env=program.environment())
+        time.sleep(0.1)
+        child.send_signal(signal.SIGINT)
+        text, notes = child.communicate(timeout=120)
+        if child.returncode == 0:
+            self.skipTest('the answer was there before the signal came')
+        self.assertEqual((child.returncode, text), (130, b''))
+        self.assertNotIn(b'0.0 tokens/s', notes)
+
+    def test_tokenize_and_plan_end_at_once(self):
+        fifo = self.path('fifo')
+        os.mkfifo(fifo)
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            child = subprocess.Popen([MICA, 'tokenize', '--model', TALES, '--file', fifo, '--json'],
+                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=program.environment())
+            with open(fifo, 'wb') as file:
+                text = b'Once upon a time there was a king who had a daughter. ' * 20000
+                file.write(text * 60)  # the program has read nearly all of it when this returns
+                file.close()
+            time.sleep(0.3)
+            child.send_signal(number)
+            shown = child.communicate(timeout=20)[0]
+            self.assertEqual(child.returncode, status)
+            self.assertEqual(json.loads(shown)['error']['code'], 'cancelled')
 
     def test_the_prompt_from_a_pipe_that_never_ends(self):
         reads, writes = os.pipe()

@@ -133,7 +133,7 @@ static int submit(chat_run *run, const mica_token_list *ids, int64_t *id)
     request.stop_strings = ending->stop.items;
     request.n_stop_strings = ending->stop.n;
     const mica_status status = mica_engine_submit(run->session.engine, &request, id);
-    return status == MICA_OK ? 0 : fail_from(status, "the conversation");
+    return status == MICA_OK ? 0 : session_refused(status, "the conversation");
 }
 
 static int run_answer(chat_run *run, int64_t id, int64_t n_prompt, cli_answer *made)

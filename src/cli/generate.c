@@ -61,7 +61,7 @@ static int submit_next(generation *run, const mica_sampling *sampling)
     request.n_top = logprobs > 0 ? (int32_t)logprobs : 0;
     const mica_status status = mica_engine_submit(run->session.engine, &request, &run->requests[i]);
     if (status != MICA_OK)
-        return fail_from(status, run->batch.ids.n > 1 ? "one of the prompts" : "the prompt");
+        return session_refused(status, run->batch.ids.n > 1 ? "one of the prompts" : "the prompt");
     run->n_submitted++;
     return 0;
 }

@@ -198,6 +198,16 @@ int session_open_engine(cli_session *session, const arguments *given,
     return 0;
 }
 
+int session_refused(mica_status status, const char *where)
+{
+    if (status != MICA_E_MEMORY)
+        return fail_from(status, where);
+    return fail_with(status, where,
+                     "%s; --kv-memory SIZE allows more, --context N makes room for N tokens where "
+                     "they fit, --kv q8 takes half as much",
+                     mica_last_error());
+}
+
 int64_t session_computed(const cli_session *session)
 {
     mica_engine_stats stats;

@@ -60,7 +60,9 @@ const option_spec engine_options[] = {
      "mlx-lm's spelling: 8 is --kv q8, 4 is --kv q4."},
     {"kv-memory", 0, OPTION_SIZE, ENGINE(kv_memory), "SIZE", NULL, 1, 1e18,
      "Memory for keys and values at most. By default half of what is free after the weights, and "
-     "no more than the context needs."},
+     "no more than the context needs; with --context or --memory-limit as much as one whole "
+     "context "
+     "takes, where that fits."},
     {0}};
 
 const option_spec sampling_options[] = {

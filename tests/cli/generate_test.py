@@ -227,6 +227,21 @@ class Limits(program.Case):
         self.assertEqual(error['where'], LLAMA)
         self.assertIn('mapping the file needs', error['message'])
 
+    def test_too_little_for_keys_and_values_names_what_helps(self):
+        ids = self.write('ids', list(range(3, 203)))
+        error = self.fail_json('memory', 'generate', '--model', LLAMA, '--tokens', ids, '--kv-memory', '16K')
+        for option in ('--kv-memory', '--context', '--kv q8'):
+            self.assertIn(option, error['message'])
+
+    def test_a_context_that_the_plan_calls_fitting_runs(self):
+        if not os.path.exists(TALES):
+            self.skipTest(f'{TALES} is not there')
+        options = ('--model', TALES, '--kv', 'f32', '--context', 1024, '--threads', 1)
+        limit = self.json('plan', *options)['total'] + 4_000_000
+        self.assertTrue(self.json('plan', *options, '--memory-limit', limit)['fits'])
+        ids = self.write('ids', [5 + i % 90 for i in range(1020)])
+        self.json('generate', *options, '--tokens', ids, '--memory-limit', limit, '--max-tokens', 4)
+
     def test_the_context(self):
         ids = self.write('ids', list(range(3, 33)))
         made = self.json('generate', '--model', LLAMA, '--tokens', ids, '--context', 40, '--max-tokens', -1,

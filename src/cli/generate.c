@@ -92,7 +92,8 @@ static int take_events(generation *run)
         int64_t i = event.request - run->requests[0];
         if (i < 0 || i >= run->n_submitted)
             continue;
-        if (event.kind == MICA_EVENT_TOKEN && run->first_token == 0)
+        const bool drawn = event.kind == MICA_EVENT_TOKEN || event.reason == MICA_FINISH_STOP;
+        if (drawn && run->first_token == 0)
             run->first_token = seconds_now();
         if (run->batch.ids.n == 1)
             progress_end(); /* the bar was the prompt's; now comes text */

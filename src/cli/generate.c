@@ -41,6 +41,7 @@ typedef struct generation {
     cli_answer *answers; /* [prompts.n] */
     int64_t *requests;   /* [prompts.n] the engine's numbers */
     int64_t n_submitted, n_finished, n_shown;
+    uint64_t seed;
     double started, loaded, first_token, ended;
 } generation;
 
@@ -169,6 +170,7 @@ static int print_json(const generation *run)
     const run_totals totals = totals_of(run);
     json_open(&json, NULL, '{');
     json_text(&json, "model", run->session.path);
+    json_unsigned(&json, "seed", run->seed);
     if (run->batch.ids.n == 1)
         report_answer(&json, &run->answers[0], run->session.tokenizer, run->batch.ids.ids,
                       run->batch.ids.starts[1]);
@@ -218,6 +220,8 @@ static int report(const generation *run)
     else if (!output->quiet) {
         const run_totals totals = totals_of(run);
         report_line(&totals);
+        if (run->settings->sampling.seed.random)
+            fprintf(stderr, "[seed %llu]\n", (unsigned long long)run->seed);
     }
     return 0;
 }
@@ -269,7 +273,7 @@ static int generate(const arguments *given)
 {
     generation run = {.settings = given->settings, .started = seconds_now()};
     sampling_lists lists = {0};
-    mica_sampling sampling;
+    mica_sampling sampling = {0};
     progress_allow(!run.settings->output.quiet);
     int exit_status =
         prompts_check(&run.settings->prompt, &run.settings->template, run.settings->output.json);
@@ -278,8 +282,8 @@ static int generate(const arguments *given)
     run.loaded = seconds_now();
     run.started += seconds_reading(); /* who types slowly does not make loading slow */
     if (!exit_status)
-        exit_status =
-            sampling_make(&run.settings->sampling, run.session.tokenizer, &lists, &sampling);
+        exit_status = sampling_make(&run.settings->sampling, &run.session, &lists, &sampling);
+    run.seed = sampling.seed;
     if (!exit_status)
         exit_status = make_answers(&run);
     if (!exit_status) {
@@ -304,6 +308,7 @@ static const option_group groups[] = {
     SHARED_GROUP("Chat template", template, generate_settings),
     SHARED_GROUP("End of the answer", ending, generate_settings),
     SHARED_GROUP("Sampling", sampling, generate_settings),
+    {"Seed", seed_options, offsetof(generate_settings, sampling)},
     SHARED_GROUP("Model", model, generate_settings),
     SHARED_GROUP("Computing", compute, generate_settings),
     SHARED_GROUP("Keys and values", engine, generate_settings),
@@ -326,7 +331,7 @@ const command_spec generate_command = {
         "Computes the prompt and writes the continuation to standard output as it comes. "
         "A timing line follows on standard error. For a model with a chat template the prompt is a "
         "user's message, and what it thinks before it answers is shown dimmed on a terminal.\n\n"
-        "With --json: prompt_tokens, tokens, text, finish_reason (stop, length, stop_string, "
+        "With --json: seed, prompt_tokens, tokens, text, finish_reason (stop, length, stop_string, "
         "memory, cancelled), reasoning where the model thought first, logprobs with --logprobs, "
         "timing (load_s, ttft_s, prefill_tok_s, "
         "decode_tok_s) and memory in bytes (weights: of the model's tensors; kv: keys and values "

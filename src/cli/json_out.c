@@ -74,6 +74,12 @@ void json_integer(json_out *json, const char *key, int64_t value)
     buffer_format(&json->text, "%lld", (long long)value);
 }
 
+void json_unsigned(json_out *json, const char *key, uint64_t value)
+{
+    begin(json, key);
+    buffer_format(&json->text, "%llu", (unsigned long long)value);
+}
+
 void json_bool(json_out *json, const char *key, bool value)
 {
     begin(json, key);

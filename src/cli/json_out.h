@@ -24,6 +24,7 @@ void json_close(json_out *json, char bracket);
 void json_text(json_out *json, const char *key, const char *text);
 void json_bytes(json_out *json, const char *key, const char *bytes, size_t n);
 void json_integer(json_out *json, const char *key, int64_t value);
+void json_unsigned(json_out *json, const char *key, uint64_t value);
 void json_bool(json_out *json, const char *key, bool value);
 void json_null(json_out *json, const char *key);
 

@@ -39,7 +39,7 @@ const option_spec model_options[] = {
 const option_spec compute_options[] = {
     {"device", 0, OPTION_CHOICE, COMPUTE(device), "auto|cpu", "auto", 0, 0,
      "Where to compute. This build has the processor only."},
-    {"threads", 't', OPTION_INTEGER, COMPUTE(threads), "N", NULL, 1, 4096,
+    {"threads", 't', OPTION_INTEGER, COMPUTE(threads), "N", NULL, 1, MICA_MAX_THREADS,
      "Worker threads. By default what the processor affinity and the control group's quota allow. "
      "Results do not depend on it."},
     {"activations", 0, OPTION_CHOICE, COMPUTE(activations), "auto|f32|int8|bf16", "auto", 0, 0,
@@ -103,8 +103,18 @@ const option_spec sampling_options[] = {
      "asterisks break."},
     {"logit-bias", 0, OPTION_TEXTS, SAMPLING(logit_bias), "ID=X", NULL, 0, 0,
      "Adds X to the logit of the token with this id. May be given several times."},
-    {"seed", 's', OPTION_INTEGER, SAMPLING(seed), "N", "0", 0, 9e18,
-     "Seed of the draws. The same seed gives the same text, whatever else runs beside it."},
+    {0}};
+
+const option_spec seed_options[] = {
+    {"seed", 's', OPTION_SEED, SAMPLING(seed), "N", "0", 0, 0,
+     "Seed of the draws, 0 to 18446744073709551615. The same seed gives the same text, whatever "
+     "else runs beside it. random (or -1) draws one, which is reported."},
+    {0}};
+
+const option_spec random_seed_options[] = {
+    {"seed", 's', OPTION_SEED, SAMPLING(seed), "N", "random", 0, 0,
+     "Seed of the draws, 0 to 18446744073709551615. The same seed and messages give the same "
+     "answers. random (or -1) draws one; /stats shows it."},
     {0}};
 
 const option_spec template_options[] = {

@@ -33,7 +33,7 @@ class Results(program.Case):
     def test_the_fields_of_the_object(self):
         ids = self.write('ids', [5, 6, 7])
         made = self.json('generate', '--model', LLAMA, '--tokens', ids, '--max-tokens', 3, '--logprobs', 2)
-        self.assertEqual(list(made), ['model', 'prompt_tokens', 'tokens', 'text', 'finish_reason', 'logprobs',
+        self.assertEqual(list(made), ['model', 'seed', 'prompt_tokens', 'tokens', 'text', 'finish_reason', 'logprobs',
                                       'timing', 'memory'])
         self.assertEqual(list(made['timing']), ['load_s', 'ttft_s', 'prefill_tok_s', 'decode_tok_s'])
         self.assertEqual(list(made['memory']), ['weights', 'kv', 'program_peak', 'process_peak'])
@@ -137,7 +137,7 @@ class Results(program.Case):
         ignored = self.json(*arguments, '--extra-eos-token', tokens[3], '--ignore-eos')
         self.assertEqual(ignored['tokens'], tokens)
         self.fail_json('not_found', *arguments, '--extra-eos-token', 'no token')
-        self.fail_json('argument', *arguments, '--extra-eos-token', 256)
+        self.fail_json('usage', *arguments, '--extra-eos-token', 256, status=2)
         text = made['text']
         cut = text[4:6]
         stopped = self.json(*arguments, '--stop', cut, '--stop', 'never seen')
@@ -172,6 +172,30 @@ class Results(program.Case):
             self.assertIn('0 and 1 keep all', ' '.join(shown[shown.index(option + ' '):].split()[:40]))
         error = self.fail_json('usage', *arguments, '--repetition-penalty', 0, status=2)
         self.assertIn('from 0.01 to 100', error['message'])
+
+    def test_seeds(self):
+        model = self.chat_model()
+        arguments = ('generate', '--model', model, '--prompt', 'x', '--max-tokens', 16, '--temp', 2)
+        self.assertEqual(self.json(*arguments)['seed'], 0)
+        self.assertEqual(self.json(*arguments)['tokens'], self.json(*arguments, '--seed', 0)['tokens'])
+        self.assertEqual(self.json(*arguments, '--seed', 2**64 - 1)['seed'], 2**64 - 1)
+        for bad in (2**64, -2, '', '1x', '+1'):
+            self.fail_json('usage', *arguments, f'--seed={bad}', status=2)
+        drawn = [self.json(*arguments, '--seed', word) for word in ('random', -1)]
+        self.assertNotEqual(drawn[0]['seed'], drawn[1]['seed'])
+        for made in drawn:
+            self.assertEqual(self.json(*arguments, '--seed', made['seed'])['tokens'], made['tokens'])
+        notes = self.succeed(*arguments, '--seed', 'random').stderr.decode()
+        self.assertRegex(notes, r'\[seed \d+\]')
+
+    def test_values_that_only_the_model_can_refuse_are_bad_usage(self):
+        model = self.chat_model()
+        arguments = ('generate', '--model', model, '--prompt', 'x', '--max-tokens', 1)
+        for option, value in (('--context', 1000000), ('--logit-bias', '999999=3'), ('--stop', ''),
+                              ('--extra-eos-token', 256)):
+            error = self.fail_json('usage', *arguments, option, value, status=2)
+            self.assertIn(option, error['message'])
+        self.assertIn('1 to 1024', self.fail_json('usage', *arguments, '-t', 4096, status=2)['message'])
 
 
 class Batches(program.Case):
@@ -247,7 +271,8 @@ class Limits(program.Case):
         made = self.json('generate', '--model', LLAMA, '--tokens', ids, '--context', 40, '--max-tokens', -1,
                          '--ignore-eos')
         self.assertEqual((len(made['tokens']), made['finish_reason']), (10, 'length'))
-        self.fail_json('argument', 'generate', '--model', LLAMA, '--tokens', ids, '--context', 257)
+        error = self.fail_json('usage', 'generate', '--model', LLAMA, '--tokens', ids, '--context', 257, status=2)
+        self.assertIn('--context 257', error['message'])
 
     def test_kv_types_and_reading_instead_of_mapping(self):
         ids = self.write('ids', [5, 6, 7])

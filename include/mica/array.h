@@ -52,11 +52,14 @@ MICA_API mica_shape mica_shape_of(int ndim, const int64_t *dims);
 /* For axis lists of reductions: all axes. */
 #define MICA_ALL_AXES ((uint32_t)0xffffffffu)
 
+/* The most worker threads that a context can have. */
+#define MICA_MAX_THREADS 1024
+
 /* How to open. Zero-initialise; zero means the default. */
 typedef struct mica_options {
     int64_t memory_limit; /* bytes, hard; 0: the cgroup's limit if there is one, else none */
     bool limit_covers_mapped_weights;
-    int threads;      /* 0: what affinity and cgroup quota allow */
+    int threads;      /* up to MICA_MAX_THREADS; 0: what affinity and cgroup quota allow */
     const char *isa;  /* caps the CPU feature level ("scalar", "avx2", ...); NULL: MICA_ISA from the
                          environment */
     const char *root; /* where proc/ and sys/ are looked up; NULL: "/" (for tests) */

@@ -60,7 +60,9 @@ typedef enum mica_admission {
 /* Zero means the default everywhere. */
 typedef struct mica_engine_options {
     int64_t kv_memory;      /* bytes of KV at most; default: half of what is free (of the memory
-                               limit, or of the machine), at most what the sequences can use */
+                               limit, or of the machine), at most what the sequences can use; with
+                               a context given or a memory limit set at least what one whole
+                               context takes, where that fits into what is free */
     int64_t context;        /* tokens of prompt and output together at most; default: the model's */
     mica_kv_dtype kv_dtype; /* used when the engine is made from a model */
     int64_t prefill_chunk; /* prompt tokens of one sequence in one step at most; default: as many as

@@ -52,8 +52,8 @@ static int choose_sampling(chat_run *run, const arguments *given)
 {
     mica_sampling recommended = {.temperature = 1, .top_p = 1};
     bool named;
-    int exit_status = sampling_make(&run->settings->sampling, run->session.tokenizer, &run->lists,
-                                    &run->sampling);
+    int exit_status =
+        sampling_make(&run->settings->sampling, &run->session, &run->lists, &run->sampling);
     if (exit_status)
         return exit_status;
     const mica_status status = mica_model_sampling(run->session.model, &recommended, &named);
@@ -133,7 +133,7 @@ static int submit(chat_run *run, const mica_token_list *ids, int64_t *id)
     request.stop_strings = ending->stop.items;
     request.n_stop_strings = ending->stop.n;
     const mica_status status = mica_engine_submit(run->session.engine, &request, id);
-    return status == MICA_OK ? 0 : fail_from(status, "the conversation");
+    return status == MICA_OK ? 0 : session_refused(status, "the conversation");
 }
 
 static int run_answer(chat_run *run, int64_t id, int64_t n_prompt, cli_answer *made)
@@ -257,8 +257,9 @@ static int do_stats(chat_run *run, const char *argument)
     mica_memory_read(&memory);
     mica_size_format(kv, stats.kv_used);
     mica_size_format(active, memory.active);
-    fprintf(stderr, "%d messages, %lld answers, %lld tokens drawn\n", run->talk.n,
-            (long long)run->answers, (long long)stats.output_tokens);
+    fprintf(stderr, "%d messages, %lld answers, %lld tokens drawn, seed %llu\n", run->talk.n,
+            (long long)run->answers, (long long)stats.output_tokens,
+            (unsigned long long)run->sampling.seed);
     const double decode_s = usage->total_s - usage->first_token_s;
     if (run->answers)
         fprintf(stderr,
@@ -515,6 +516,7 @@ static const option_group groups[] = {
     SHARED_GROUP("Chat template", template, chat_settings),
     SHARED_GROUP("End of an answer", ending, chat_settings),
     SHARED_GROUP("Sampling", sampling, chat_settings),
+    {"Seed", random_seed_options, offsetof(chat_settings, sampling)},
     SHARED_GROUP("Model", model, chat_settings),
     SHARED_GROUP("Computing", compute, chat_settings),
     SHARED_GROUP("Keys and values", engine, chat_settings),
@@ -541,7 +543,8 @@ const command_spec chat_command = {
         "Ctrl-C stops an answer, and what there is of it stays; at the prompt it ends the "
         "program.\n\n"
         "Temperature and the like come from generation_config.json or the general.sampling keys "
-        "of a GGUF file; where these are silent, --temp is 0.7 and --top-p 0.95. A model without "
+        "of a GGUF file; where these are silent, --temp is 0.7 and --top-p 0.95. Without --seed "
+        "every run draws other answers. A model without "
         "a chat template, such as the built-in one, continues the text.",
     .operands = "",
     .groups = groups,

@@ -43,6 +43,7 @@ typedef struct generation {
     cli_answer *answers; /* [prompts.n] */
     int64_t *requests;   /* [prompts.n] the engine's numbers */
     int64_t n_submitted, n_finished, n_shown;
+    uint64_t seed;
     double started, loaded, first_token, ended;
 } generation;
 
@@ -63,7 +64,7 @@ static int submit_next(generation *run, const mica_sampling *sampling)
     request.n_top = logprobs > 0 ? (int32_t)logprobs : 0;
     const mica_status status = mica_engine_submit(run->session.engine, &request, &run->requests[i]);
     if (status != MICA_OK)
-        return fail_from(status, run->batch.ids.n > 1 ? "one of the prompts" : "the prompt");
+        return session_refused(status, run->batch.ids.n > 1 ? "one of the prompts" : "the prompt");
     run->n_submitted++;
     return 0;
 }
@@ -94,7 +95,8 @@ static int take_events(generation *run)
         int64_t i = event.request - run->requests[0];
         if (i < 0 || i >= run->n_submitted)
             continue;
-        if (event.kind == MICA_EVENT_TOKEN && run->first_token == 0)
+        const bool drawn = event.kind == MICA_EVENT_TOKEN || event.reason == MICA_FINISH_STOP;
+        if (drawn && run->first_token == 0)
             run->first_token = seconds_now();
         if (run->batch.ids.n == 1)
             progress_end(); /* the bar was the prompt's; now comes text */
@@ -170,6 +172,7 @@ static int print_json(const generation *run)
     const run_totals totals = totals_of(run);
     json_open(&json, NULL, '{');
     json_text(&json, "model", run->session.path);
+    json_unsigned(&json, "seed", run->seed);
     if (run->batch.ids.n == 1)
         report_answer(&json, &run->answers[0], run->session.tokenizer, run->batch.ids.ids,
                       run->batch.ids.starts[1]);
@@ -211,15 +214,20 @@ static int report(const generation *run)
         return exit_status;
     if (output->json)
         return print_json(run);
-    if (run->batch.ids.n == 1 && !only->last_was_newline)
+    if (run->batch.ids.n == 1 && !only->last_was_newline && (only->wrote || !interrupted()))
         putchar('\n');
     if (fflush(stdout) != 0)
         return fail_with(MICA_E_IO, "standard output", "cannot be written");
-    if (!output->quiet) {
+    if (!output->quiet && run->first_token == 0 && interrupted())
+        fputs("[interrupted before the first token]\n", stderr);
+    else if (!output->quiet) {
         const run_totals totals = totals_of(run);
         report_line(&totals);
-        prompt_cache_line(&run->cache, only->usage.cached_tokens);
+        if (run->settings->sampling.seed.random)
+            fprintf(stderr, "[seed %llu]\n", (unsigned long long)run->seed);
     }
+    if (!output->quiet)
+        prompt_cache_line(&run->cache, only->usage.cached_tokens);
     return 0;
 }
 
@@ -290,7 +298,7 @@ static int generate(const arguments *given)
                                 .read_only = settings->prompt.prompt_cache_ro},
                       .started = seconds_now()};
     sampling_lists lists = {0};
-    mica_sampling sampling;
+    mica_sampling sampling = {0};
     progress_allow(!run.settings->output.quiet);
     int exit_status =
         prompts_check(&run.settings->prompt, &run.settings->template, run.settings->output.json);
@@ -301,8 +309,8 @@ static int generate(const arguments *given)
     run.loaded = seconds_now();
     run.started += seconds_reading(); /* who types slowly does not make loading slow */
     if (!exit_status)
-        exit_status =
-            sampling_make(&run.settings->sampling, run.session.tokenizer, &lists, &sampling);
+        exit_status = sampling_make(&run.settings->sampling, &run.session, &lists, &sampling);
+    run.seed = sampling.seed;
     if (!exit_status)
         exit_status = make_answers(&run);
     if (!exit_status)
@@ -322,6 +330,7 @@ static const option_group groups[] = {
     SHARED_GROUP("Chat template", template, generate_settings),
     SHARED_GROUP("End of the answer", ending, generate_settings),
     SHARED_GROUP("Sampling", sampling, generate_settings),
+    {"Seed", seed_options, offsetof(generate_settings, sampling)},
     SHARED_GROUP("Model", model, generate_settings),
     SHARED_GROUP("Computing", compute, generate_settings),
     SHARED_GROUP("Keys and values", engine, generate_settings),
@@ -347,7 +356,7 @@ const command_spec generate_command = {
         "Computes the prompt and writes the continuation to standard output as it comes. "
         "A timing line follows on standard error. For a model with a chat template the prompt is a "
         "user's message, and what it thinks before it answers is shown dimmed on a terminal.\n\n"
-        "With --json: prompt_tokens, tokens, text, finish_reason (stop, length, stop_string, "
+        "With --json: seed, prompt_tokens, tokens, text, finish_reason (stop, length, stop_string, "
         "memory, cancelled), reasoning where the model thought first, logprobs with --logprobs, "
         "timing (load_s, ttft_s, prefill_tok_s, "
         "decode_tok_s) and memory in bytes (weights: of the model's tensors; kv: keys and values "

@@ -15,6 +15,8 @@
 #include "core/graph.h"
 #include "core/program_cache.h"
 
+_Static_assert(MICA_MAX_THREADS == MICA__WORKERS_MAX, "the public bound is the workers' own");
+
 #define DEFAULT_CACHE_BYTES ((int64_t)64 << 20)
 #define DEFAULT_POOL_BYTES  ((int64_t)256 << 20)
 

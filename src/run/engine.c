@@ -95,19 +95,32 @@ static int64_t system_available(void)
     return bytes;
 }
 
-int64_t mica__engine_default_kv(const mica__stepper *stepper, int64_t context, int64_t n_sequences)
+/* Bytes of KV that one sequence of `context` tokens takes at most, whole pages counted. */
+static double one_context(const mica__stepper *stepper, int64_t context)
 {
-    double want = 0;
-    const int64_t blocks = (context + MICA__KV_BLOCK_TOKENS - 1) / MICA__KV_BLOCK_TOKENS;
+    const int64_t page = (int64_t)sysconf(_SC_PAGESIZE);
+    double bytes = 0;
     for (int pool = 0; pool < stepper->n_pools; pool++) {
         const mica__pool_spec *spec = &stepper->pools[pool];
-        const int64_t page = (int64_t)sysconf(_SC_PAGESIZE);
+        int64_t blocks = (context + MICA__KV_BLOCK_TOKENS - 1) / MICA__KV_BLOCK_TOKENS;
         int64_t block_bytes = spec->block_bytes; /* a block may need the pages around it, too */
         if (block_bytes % page)
             block_bytes = page % block_bytes ? (block_bytes / page + 2) * page : page;
-        want += (double)n_sequences * (double)block_bytes *
-                (spec->kind == MICA__POOL_STATE ? 2.0 : (double)blocks);
+        /* The window before a chunk, the chunk, and what alignment to blocks adds on both sides. */
+        if (spec->kind == MICA__POOL_WINDOW) {
+            const int64_t most =
+                (spec->window + stepper->max_tokens - 2) / MICA__KV_BLOCK_TOKENS + 2;
+            blocks = most < blocks ? most : blocks;
+        }
+        bytes += (double)block_bytes * (spec->kind == MICA__POOL_STATE ? 2.0 : (double)blocks);
     }
+    return bytes;
+}
+
+int64_t mica__engine_default_kv(const mica__stepper *stepper, int64_t context, int64_t n_sequences,
+                                bool chosen)
+{
+    const double one = one_context(stepper, context), want = one * (double)n_sequences;
     mica_memory_usage usage;
     mica_memory_read(&usage);
     int64_t free_bytes = system_available();
@@ -116,9 +129,12 @@ int64_t mica__engine_default_kv(const mica__stepper *stepper, int64_t context, i
                              (usage.mapped_in_limit ? usage.mapped : 0);
         if (usage.limit - used < free_bytes)
             free_bytes = usage.limit - used;
+        chosen = true;
     }
-    const int64_t half = free_bytes > 2 ? free_bytes / 2 : 1;
-    return want < 1 ? 1 : want < (double)half ? (int64_t)want : half;
+    double most = free_bytes > 2 ? (double)(free_bytes / 2) : 1;
+    if (chosen && one > most && one <= (double)free_bytes)
+        most = one;
+    return want < 1 ? 1 : (int64_t)(want < most ? want : most);
 }
 
 /* --- making one ------------------------------------------------------------------------------- */
@@ -254,7 +270,7 @@ static mica_status open_engine(mica_engine *engine, const mica_engine_options *o
     int64_t kv = options->kv_memory;
     if (kv == 0)
         kv = mica__engine_default_kv(&engine->stepper, engine->context,
-                                     engine->scheduler.max_sequences);
+                                     engine->scheduler.max_sequences, options->context > 0);
     return mica__kv_store_open(&engine->scheduler.store, engine->stepper.pools,
                                engine->stepper.n_pools, kv, !options->no_prefix_cache);
 }

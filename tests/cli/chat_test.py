@@ -4,6 +4,7 @@
 import json
 import os
 import pty
+import re
 import select
 import signal
 import time
@@ -98,7 +99,7 @@ class Pipe(program.Case):
 
     def test_recommended_sampling(self):
         def answers(model, *options):
-            return run('chat', '--model', model, '--max-tokens', 12, *options, stdin=b'a\n').stdout
+            return run('chat', '--model', model, '--max-tokens', 12, '--seed', 0, *options, stdin=b'a\n').stdout
         plain = self.chat_model('plain')
         usual = answers(plain, '--temp', '0.7', '--top-p', '0.95')
         self.assertEqual(answers(plain), usual)
@@ -111,6 +112,16 @@ class Pipe(program.Case):
         ran = run('chat', '--model', broken, stdin=b'')
         self.assertEqual(ran.returncode, 1)
         self.assertIn(b'top_p', ran.stderr)
+
+    def test_every_run_draws_other_answers_unless_there_is_a_seed(self):
+        def talk(*options):
+            ran = run('chat', '--model', model, '--max-tokens', 24, '--temp', 2, *options, stdin=b'a\n/stats\n')
+            return ran.stdout, re.search(rb'seed (\d+)', ran.stderr)[1].decode()
+        model = self.chat_model()
+        first, second = talk(), talk()
+        self.assertNotEqual(first, second)
+        self.assertEqual(talk('--seed', first[1]), first)
+        self.assertEqual(talk('--seed', 7), talk('--seed', 7))
 
     def test_without_tokenizer_there_is_no_chat(self):
         self.assertEqual(run('chat', '--model', LLAMA).returncode, 1)
@@ -207,7 +218,7 @@ class Terminal(program.Case):
         self.type('Once upon a time\r')
         self.see(b', ')
         os.kill(self.pid, signal.SIGTERM)
-        self.ends(130)
+        self.ends(143)
 
 
 program.main()

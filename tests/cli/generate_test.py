@@ -34,7 +34,7 @@ class Results(program.Case):
     def test_the_fields_of_the_object(self):
         ids = self.write('ids', [5, 6, 7])
         made = self.json('generate', '--model', LLAMA, '--tokens', ids, '--max-tokens', 3, '--logprobs', 2)
-        self.assertEqual(list(made), ['model', 'prompt_tokens', 'tokens', 'text', 'finish_reason', 'logprobs',
+        self.assertEqual(list(made), ['model', 'seed', 'prompt_tokens', 'tokens', 'text', 'finish_reason', 'logprobs',
                                       'timing', 'memory'])
         self.assertEqual(list(made['timing']), ['load_s', 'ttft_s', 'prefill_tok_s', 'decode_tok_s'])
         self.assertEqual(list(made['memory']), ['weights', 'kv', 'program_peak', 'process_peak'])
@@ -138,7 +138,7 @@ class Results(program.Case):
         ignored = self.json(*arguments, '--extra-eos-token', tokens[3], '--ignore-eos')
         self.assertEqual(ignored['tokens'], tokens)
         self.fail_json('not_found', *arguments, '--extra-eos-token', 'no token')
-        self.fail_json('argument', *arguments, '--extra-eos-token', 256)
+        self.fail_json('usage', *arguments, '--extra-eos-token', 256, status=2)
         text = made['text']
         cut = text[4:6]
         stopped = self.json(*arguments, '--stop', cut, '--stop', 'never seen')
@@ -163,6 +163,40 @@ class Results(program.Case):
         broken = self.json(*arguments, '--logit-bias', '65=30', '--dry-multiplier', 100, '--temp', 0,
                            '--dry-breaker', 'A')
         self.assertEqual(broken['text'], 'A' * 16)
+
+    def test_shares_of_0_and_1_keep_all_and_say_so(self):
+        model = self.chat_model()
+        arguments = ('generate', '--model', model, '--prompt', 'x', '--max-tokens', 8, '--temp', 1, '--seed', 3)
+        shown = run('generate', '--help').stdout.decode()
+        for option in ('--top-p', '--typical-p'):
+            self.assertEqual(self.json(*arguments, option, 0)['tokens'], self.json(*arguments, option, 1)['tokens'])
+            self.assertIn('0 and 1 keep all', ' '.join(shown[shown.index(option + ' '):].split()[:40]))
+        error = self.fail_json('usage', *arguments, '--repetition-penalty', 0, status=2)
+        self.assertIn('from 0.01 to 100', error['message'])
+
+    def test_seeds(self):
+        model = self.chat_model()
+        arguments = ('generate', '--model', model, '--prompt', 'x', '--max-tokens', 16, '--temp', 2)
+        self.assertEqual(self.json(*arguments)['seed'], 0)
+        self.assertEqual(self.json(*arguments)['tokens'], self.json(*arguments, '--seed', 0)['tokens'])
+        self.assertEqual(self.json(*arguments, '--seed', 2**64 - 1)['seed'], 2**64 - 1)
+        for bad in (2**64, -2, '', '1x', '+1'):
+            self.fail_json('usage', *arguments, f'--seed={bad}', status=2)
+        drawn = [self.json(*arguments, '--seed', word) for word in ('random', -1)]
+        self.assertNotEqual(drawn[0]['seed'], drawn[1]['seed'])
+        for made in drawn:
+            self.assertEqual(self.json(*arguments, '--seed', made['seed'])['tokens'], made['tokens'])
+        notes = self.succeed(*arguments, '--seed', 'random').stderr.decode()
+        self.assertRegex(notes, r'\[seed \d+\]')
+
+    def test_values_that_only_the_model_can_refuse_are_bad_usage(self):
+        model = self.chat_model()
+        arguments = ('generate', '--model', model, '--prompt', 'x', '--max-tokens', 1)
+        for option, value in (('--context', 1000000), ('--logit-bias', '999999=3'), ('--stop', ''),
+                              ('--extra-eos-token', 256)):
+            error = self.fail_json('usage', *arguments, option, value, status=2)
+            self.assertIn(option, error['message'])
+        self.assertIn('1 to 1024', self.fail_json('usage', *arguments, '-t', 4096, status=2)['message'])
 
 
 class Batches(program.Case):
@@ -358,12 +392,28 @@ class Limits(program.Case):
         self.assertEqual(error['where'], LLAMA)
         self.assertIn('mapping the file needs', error['message'])
 
+    def test_too_little_for_keys_and_values_names_what_helps(self):
+        ids = self.write('ids', list(range(3, 203)))
+        error = self.fail_json('memory', 'generate', '--model', LLAMA, '--tokens', ids, '--kv-memory', '16K')
+        for option in ('--kv-memory', '--context', '--kv q8'):
+            self.assertIn(option, error['message'])
+
+    def test_a_context_that_the_plan_calls_fitting_runs(self):
+        if not os.path.exists(TALES):
+            self.skipTest(f'{TALES} is not there')
+        options = ('--model', TALES, '--kv', 'f32', '--context', 1024, '--threads', 1)
+        limit = self.json('plan', *options)['total'] + 4_000_000
+        self.assertTrue(self.json('plan', *options, '--memory-limit', limit)['fits'])
+        ids = self.write('ids', [5 + i % 90 for i in range(1020)])
+        self.json('generate', *options, '--tokens', ids, '--memory-limit', limit, '--max-tokens', 4)
+
     def test_the_context(self):
         ids = self.write('ids', list(range(3, 33)))
         made = self.json('generate', '--model', LLAMA, '--tokens', ids, '--context', 40, '--max-tokens', -1,
                          '--ignore-eos')
         self.assertEqual((len(made['tokens']), made['finish_reason']), (10, 'length'))
-        self.fail_json('argument', 'generate', '--model', LLAMA, '--tokens', ids, '--context', 257)
+        error = self.fail_json('usage', 'generate', '--model', LLAMA, '--tokens', ids, '--context', 257, status=2)
+        self.assertIn('--context 257', error['message'])
 
     def test_kv_types_and_reading_instead_of_mapping(self):
         ids = self.write('ids', [5, 6, 7])
@@ -397,7 +447,7 @@ class Interrupts(program.Case):
         for number in (signal.SIGINT, signal.SIGTERM):
             status, text = self.interrupt('generate', '--model', TALES, '--prompt', 'Once upon a time', '--ignore-eos',
                                           '--max-tokens', -1, number=number)
-            self.assertEqual(status, 130)
+            self.assertEqual(status, 130 if number == signal.SIGINT else 143)
             self.assertTrue(text.endswith(b'\n') and len(text) > 1, text)
 
     def test_the_object_is_whole(self):
@@ -418,7 +468,43 @@ class Interrupts(program.Case):
 
     def test_bench_ends(self):
         status, text = self.interrupt('bench', '--model', TALES, '-r', 1000, '-n', 500, '--json')
-        self.assertEqual((status, text), (130, b''))
+        self.assertEqual(status, 130)
+        self.assertEqual(json.loads(text)['error']['code'], 'cancelled')
+
+    def test_an_interrupted_perplexity_prints_no_value(self):
+        data = self.write('data', 'Once upon a time there was a king who had a daughter. ' * 60000)
+        status, text = self.interrupt('eval', 'perplexity', '--model', TALES, '--data', data, '--json')
+        self.assertEqual(status, 130)
+        self.assertEqual(json.loads(text)['error']['code'], 'cancelled')
+
+    def test_interrupted_before_the_first_token(self):
+        prompt = self.write('prompt', 'Once upon a time there was a king who had a daughter. ' * 70)
+        child = subprocess.Popen([MICA, 'generate', '--model', TALES, '--prompt-file', prompt, '--max-tokens', '1',
+                                  '--threads', '1'], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 env=program.environment())
+        time.sleep(0.1)
+        child.send_signal(signal.SIGINT)
+        text, notes = child.communicate(timeout=120)
+        if child.returncode == 0:
+            self.skipTest('the answer was there before the signal came')
+        self.assertEqual((child.returncode, text), (130, b''))
+        self.assertNotIn(b'0.0 tokens/s', notes)
+
+    def test_tokenize_and_plan_end_at_once(self):
+        fifo = self.path('fifo')
+        os.mkfifo(fifo)
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            child = subprocess.Popen([MICA, 'tokenize', '--model', TALES, '--file', fifo, '--json'],
+                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=program.environment())
+            with open(fifo, 'wb') as file:
+                text = b'Once upon a time there was a king who had a daughter. ' * 20000
+                file.write(text * 60)  # the program has read nearly all of it when this returns
+                file.close()
+            time.sleep(0.3)
+            child.send_signal(number)
+            shown = child.communicate(timeout=20)[0]
+            self.assertEqual(child.returncode, status)
+            self.assertEqual(json.loads(shown)['error']['code'], 'cancelled')
 
     def test_the_prompt_from_a_pipe_that_never_ends(self):
         reads, writes = os.pipe()

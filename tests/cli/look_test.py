@@ -195,16 +195,23 @@ class Plan(program.Case):
         self.assertAlmostEqual(made['decode_tok_s'], 3 * made['bandwidth'] / made['read_per_token'],
                                delta=made['decode_tok_s'] * 1e-3)
 
+    def does_not_fit(self, *arguments):
+        """The plan, which is printed whole; the exit status says that it does not fit."""
+        ran = run('plan', *arguments, '--json')
+        self.assertEqual((ran.returncode, ran.stderr), (1, b''))
+        return json.loads(ran.stdout)
+
     def test_a_limit_is_planned_for_and_not_obeyed(self):
-        made = self.json('plan', '--model', LLAMA, '--memory-limit', '100K')
+        made = self.does_not_fit('--model', LLAMA, '--memory-limit', '100K')
         self.assertFalse(made['fits'])
         self.assertEqual(made['max_context'], 0)
         whole = self.json('plan', '--model', LLAMA)
-        half = self.json('plan', '--model', LLAMA, '--memory-limit', whole['total'] - whole['kv'] // 2)
+        half = self.does_not_fit('--model', LLAMA, '--memory-limit', whole['total'] - whole['kv'] // 2)
         self.assertFalse(half['fits'])
         self.assertEqual(half['max_context'], 128)
-        shown = self.succeed('plan', '--model', LLAMA, '--memory-limit', '100K').stdout.decode()
-        self.assertIn('does not fit', shown)
+        ran = run('plan', '--model', LLAMA, '--memory-limit', '100K')
+        self.assertEqual((ran.returncode, ran.stderr), (1, b''))
+        self.assertIn('\nit does not fit under the limit of 97.7 KiB\n', ran.stdout.decode())
 
     def test_smaller_kv_types(self):
         sizes = {kv: self.json('plan', '--model', LLAMA, '--kv', kv)['kv_per_token'] for kv in ('f32', 'f16', 'bf16')}

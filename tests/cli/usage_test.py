@@ -89,6 +89,32 @@ class Usage(program.Case):
             self.assertEqual(ran.returncode, 1, arguments)
             self.assertIn(b'standard output', ran.stderr)
 
+    def closed(self, *streams, arguments):
+        """Runs the program with these descriptors closed; the others are a pipe, standard input /dev/null."""
+        shut = ' '.join(f'{stream}<&-' if stream == 0 else f'{stream}>&-' for stream in streams)
+        return subprocess.run(['sh', '-c', f'exec "$@" {shut}', 'sh', MICA, *arguments], stdin=subprocess.DEVNULL,
+                              capture_output=True, env=program.environment(), timeout=60)
+
+    def test_a_closed_standard_input_is_an_empty_one(self):
+        model = self.chat_model()
+        ran = self.closed(0, arguments=['tokenize', '--model', model])
+        self.assertEqual((ran.returncode, ran.stdout), (0, b''))
+        self.assertEqual(self.closed(0, arguments=['chat', '--model', model]).returncode, 0)
+        ran = self.closed(0, arguments=['generate', '--model', model, '--prompt', '-', '--ignore-chat-template'])
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn(b'empty', ran.stderr)
+
+    def test_a_closed_standard_output_is_an_error(self):
+        ids, out = self.write('ids', [1, 2]), self.path('out')
+        logits = ['eval', 'logits', '--model', LLAMA, '--tokens', ids, '-o', out, '--json']
+        for streams, arguments in (([1], ['help']), ([0, 1], logits), ([1], ['plan', '--model', LLAMA]),
+                                   ([0, 1], ['tokenize', '--model', self.chat_model(), 'text'])):
+            ran = self.closed(*streams, arguments=arguments)
+            self.assertEqual(ran.returncode, 1, arguments)
+            self.assertIn(b'standard output: cannot be written', ran.stderr)
+        self.assertEqual(self.closed(0, 1, 2, arguments=['help']).returncode, 1)
+        self.assertEqual(self.closed(0, 2, arguments=['help']).returncode, 0)
+
 
 class Help(program.Case):
     def test_every_command_has_help_with_examples(self):

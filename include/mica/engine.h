@@ -60,9 +60,9 @@ typedef enum mica_admission {
 /* Zero means the default everywhere. */
 typedef struct mica_engine_options {
     int64_t kv_memory;      /* bytes of KV at most; default: half of what is free (of the memory
-                               limit, or of the machine), at most what the sequences can use; with
-                               a context given or a memory limit set at least what one whole
-                               context takes, where that fits into what is free */
+                               limit, or of the machine), at most what the sequences can use; more
+                               where a memory limit leaves more beside what steps need, or where
+                               that is what one sequence of a context that was given takes */
     int64_t context;        /* tokens of prompt and output together at most; default: the model's */
     mica_kv_dtype kv_dtype; /* used when the engine is made from a model */
     int64_t prefill_chunk; /* prompt tokens of one sequence in one step at most; default: as many as
@@ -263,7 +263,10 @@ typedef struct mica_plan {
     int64_t kv;             /* of `sequences` sequences of `context` tokens */
     int64_t prefill_peak;   /* exact peak of the largest step, logits included */
     int64_t decode_peak;    /* of a step of one token for each sequence */
-    int64_t total;          /* weights + kv + the larger peak */
+    int64_t overhead;       /* of all else, at most: the files' headers, the vocabulary, compiled
+                               programs and their compiling, lists of the engine, threads */
+    int64_t total;          /* weights + kv + the larger peak + overhead: a run of these sequences
+                               succeeds under this limit */
     int64_t context;        /* tokens planned for */
     int64_t sequences;
     int64_t max_context; /* tokens of one sequence that fit under `limit`; the model's if none */
@@ -271,7 +274,8 @@ typedef struct mica_plan {
 } mica_plan;
 
 /* Plans for `sequences` sequences (0: 1) of options' context under a limit in bytes (0: none).
- * Compiles the programs of the model's steps, and allocates no KV. */
+ * Compiles the programs of the model's steps and reads its tokenizer, and allocates no KV. What the
+ * process holds already, other models' too, is part of `overhead`. */
 MICA_API mica_status mica_plan_model(mica_model *model, const mica_engine_options *options,
                                      int64_t sequences, int64_t limit, mica_plan *plan);
 

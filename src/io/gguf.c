@@ -289,6 +289,14 @@ const char *mica__gguf_path(const mica__gguf *gguf, int shard)
     return gguf->parts[shard].path ? gguf->parts[shard].path : "(memory)";
 }
 
+int64_t mica__gguf_file_bytes(const mica__gguf *gguf)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < gguf->n_parts; i++)
+        bytes += gguf->parts[i].part.n_bytes;
+    return bytes;
+}
+
 int64_t mica__gguf_offset(const mica__gguf *gguf, const mica__gguf_tensor *tensor)
 {
     return tensor->data - gguf->parts[tensor->shard].part.bytes;

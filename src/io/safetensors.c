@@ -341,6 +341,14 @@ void mica__safetensors_close(mica__safetensors *file)
     mica__free(file);
 }
 
+int64_t mica__safetensors_file_bytes(const mica__safetensors *file)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < file->n_shards; i++)
+        bytes += file->shards[i].file ? (int64_t)mica__file_size(file->shards[i].file) : 0;
+    return bytes;
+}
+
 int64_t mica__safetensors_n_tensors(const mica__safetensors *file)
 {
     return file->n_tensors;

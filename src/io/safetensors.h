@@ -79,6 +79,9 @@ int64_t mica__safetensors_n_metadata(const mica__safetensors *file);
 void mica__safetensors_metadata_at(const mica__safetensors *file, int64_t i, const char **key,
                                    const char **value);
 
+/* Bytes of all its files; none for bytes in memory. */
+int64_t mica__safetensors_file_bytes(const mica__safetensors *file);
+
 /* How many files there are, and the path of one ("(memory)" for bytes in memory). */
 int mica__safetensors_n_shards(const mica__safetensors *file);
 const char *mica__safetensors_path(const mica__safetensors *file, int shard);

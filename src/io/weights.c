@@ -540,3 +540,9 @@ int64_t mica__weights_bytes(const mica__weights *weights)
         bytes += weights->tensors[i].bytes;
     return bytes;
 }
+
+int64_t mica__weights_file_bytes(const mica__weights *weights)
+{
+    return weights->gguf ? mica__gguf_file_bytes(weights->gguf)
+                         : mica__safetensors_file_bytes(weights->safetensors);
+}

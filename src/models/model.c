@@ -8,6 +8,7 @@
 
 #include "base/text_buffer.h"
 #include "models/config.h"
+#include "text/tokenizer_gguf.h"
 
 #define MAX_CONFIG_BYTES ((int64_t)16 << 20)
 
@@ -246,4 +247,15 @@ int mica_model_end_ids(const mica_model *model, const int32_t **ids)
 {
     *ids = model->spec.end_ids;
     return model->spec.n_end_ids;
+}
+
+mica_status mica_model_tokenizer(const mica_model *model, mica_tokenizer **tokenizer)
+{
+    if (!model || !tokenizer)
+        MICA_FAIL(MICA_E_ARGUMENT, "model_tokenizer: no model");
+    const mica__gguf *gguf = mica__weights_gguf(model->files);
+    if (!gguf)
+        return mica_tokenizer_open(mica__weights_folder(model->files), tokenizer);
+    const mica_status status = mica__tokenizer_from_gguf(gguf, tokenizer);
+    return status == MICA_OK ? status : mica__fail_at(status, "%s", mica__gguf_path(gguf, 0));
 }

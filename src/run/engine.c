@@ -117,24 +117,29 @@ static double one_context(const mica__stepper *stepper, int64_t context)
     return bytes;
 }
 
-int64_t mica__engine_default_kv(const mica__stepper *stepper, int64_t context, int64_t n_sequences,
-                                bool chosen)
+mica_status mica__engine_default_kv(const mica__stepper *stepper, int64_t context,
+                                    int64_t n_sequences, bool chosen, int64_t *bytes)
 {
     const double one = one_context(stepper, context), want = one * (double)n_sequences;
     mica_memory_usage usage;
     mica_memory_read(&usage);
-    int64_t free_bytes = system_available();
-    if (usage.limit != INT64_MAX) {
-        const int64_t used = usage.active + usage.by_kind[MICA_MEMORY_POOL] +
-                             (usage.mapped_in_limit ? usage.mapped : 0);
-        if (usage.limit - used < free_bytes)
-            free_bytes = usage.limit - used;
-        chosen = true;
-    }
+    int64_t free_bytes = system_available(), left = INT64_MAX;
+    if (usage.limit != INT64_MAX)
+        left = usage.limit - usage.active - usage.by_kind[MICA_MEMORY_POOL] -
+               (usage.mapped_in_limit ? usage.mapped : 0);
+    if (left < free_bytes)
+        free_bytes = left;
     double most = free_bytes > 2 ? (double)(free_bytes / 2) : 1;
-    if (chosen && one > most && one <= (double)free_bytes)
+    if (left == free_bytes && want > most && stepper->reserve) {
+        int64_t reserve;
+        MICA_TRY(stepper->reserve(stepper->model, n_sequences, &reserve));
+        if ((double)(left - reserve) > most)
+            most = (double)(left - reserve);
+    } else if ((chosen || left == free_bytes) && one > most && one <= (double)free_bytes) {
         most = one;
-    return want < 1 ? 1 : (int64_t)(want < most ? want : most);
+    }
+    *bytes = want < 1 ? 1 : (int64_t)(want < most ? want : most);
+    return MICA_OK;
 }
 
 /* --- making one ------------------------------------------------------------------------------- */
@@ -269,8 +274,9 @@ static mica_status open_engine(mica_engine *engine, const mica_engine_options *o
     MICA_TRY(allocate_step(engine));
     int64_t kv = options->kv_memory;
     if (kv == 0)
-        kv = mica__engine_default_kv(&engine->stepper, engine->context,
-                                     engine->scheduler.max_sequences, options->context > 0);
+        MICA_TRY(mica__engine_default_kv(&engine->stepper, engine->context,
+                                         engine->scheduler.max_sequences, options->context > 0,
+                                         &kv));
     return mica__kv_store_open(&engine->scheduler.store, engine->stepper.pools,
                                engine->stepper.n_pools, kv, !options->no_prefix_cache);
 }

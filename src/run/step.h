@@ -82,6 +82,10 @@ typedef struct mica__stepper {
     /* Says what its keys and values depend on; NULL: they cannot be saved. */
     mica_status (*identify)(void *model, mica__identity *identity);
 
+    /* What steps of n_sequences take at most beyond weights and KV, in bytes, before anything ran;
+     * may be NULL: not known. */
+    mica_status (*reserve)(void *model, int64_t n_sequences, int64_t *bytes);
+
     /* Called once when the engine is freed; may be NULL. */
     void (*release)(void *model);
 } mica__stepper;

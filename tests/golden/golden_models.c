@@ -2,10 +2,9 @@
  *
  * With f32 activations and KV: logits within the tolerance that golden.json states, prefilled in one step and token by
  * token, greedy continuation equal; with both configuration files where there are two. Architectures that do not exist
- * here are skipped and listed. Closes with "N passed, N failed, N skipped"; exit status 1 when a case failed.
+ * here are skipped and listed. Closes with "N passed, N failed, N skipped"; exit status 1 when a case failed or there was none.
  * SPDX-License-Identifier: MIT
  */
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include "io/json.h"
 #include "io/safetensors.h"
 #include "io/weights.h"
+#include "support/file_list.h"
 #include "support/step_driver.h"
 
 static int passed, failed, skipped;
@@ -204,42 +204,32 @@ static void run_with_config(mica_ctx *mc, const char *name, const char *folder, 
     rmdir(dir);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 int main(int argc, char **argv)
 {
+    static const char end[] = "/golden.safetensors";
+    file_list files = {0};
     if (argc != 2) {
         fprintf(stderr, "usage: golden_models DIR\n");
         return 2;
     }
-    char root[4096];
-    DIR *dir = realpath(argv[1], root) ? opendir(root) : NULL;
-    if (!dir) {
+    if (!file_list_below(argv[1], &files)) {
         printf("skip: %s is not there\n0 passed, 0 failed, 1 skipped\n", argv[1]);
         return 77;
     }
     mica_ctx *mc = mica_open(NULL);
-    char *names[512];
-    size_t n = 0;
-    for (struct dirent *entry; mc && (entry = readdir(dir)) && n < 512;) {
-        char path[5000];
-        snprintf(path, sizeof path, "%s/%s/golden.safetensors", root, entry->d_name);
-        if (access(path, R_OK) == 0)
-            names[n++] = strdup(entry->d_name);
+    for (size_t i = 0; mc && i < files.n; i++) {
+        char *folder = files.paths[i];
+        if (!text_ends_with(folder, end))
+            continue;
+        folder[strlen(folder) - strlen(end)] = '\0';
+        const char *name = file_list_relative(&files, folder);
+        run_case(mc, name, folder);
+        run_with_config(mc, name, folder, "config.transformers5.json");
     }
-    closedir(dir);
-    qsort(names, n, sizeof *names, by_name);
-    for (size_t i = 0; i < n; i++) {
-        char folder[5000];
-        snprintf(folder, sizeof folder, "%s/%s", root, names[i]);
-        run_case(mc, names[i], folder);
-        run_with_config(mc, names[i], folder, "config.transformers5.json");
-        free(names[i]);
-    }
+    file_list_free(&files);
     mica_close(mc);
+    if (passed + failed + skipped == 0)
+        printf("FAIL: no folder with golden.safetensors in %s\n", argv[1]);
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
-    return failed ? 1 : n ? 0 : 77;
+    return failed > 0 || passed + skipped == 0;
 }

@@ -306,8 +306,8 @@ static mica_status read_config(conversion *c, const char *folder)
     c->config = mica__json_root(c->config_doc);
     const char *type = mica__json_get(c->config, "model_type")->string;
     c->gemma = !strcmp(type, "gemma3_text");
-    c->llama = !strcmp(type, "llama");
-    c->arch = c->gemma ? "gemma3" : type;
+    c->llama = !strcmp(type, "llama") || !strcmp(type, "mistral");
+    c->arch = c->gemma ? "gemma3" : c->llama ? "llama" : type;
     c->heads = (int64_t)number(c->config, "num_attention_heads", 1);
     c->kv_heads = (int64_t)number(c->config, "num_key_value_heads", (double)c->heads);
     c->head_dim = (int64_t)number(c->config, "head_dim",

@@ -25,7 +25,8 @@ const option_spec prompt_options[] = {
      "A file of JSON lines, run as one batch: each line a string, or an object with \"prompt\" or "
      "\"messages\"."},
     {"prefill-response", 0, OPTION_TEXT, PROMPT(prefill_response), "TEXT", NULL, 0, 0,
-     "The beginning of the answer, which the model goes on with."},
+     "The beginning of the answer, which the model goes on with. It is not part of what is "
+     "printed."},
     {"logprobs", 0, OPTION_INTEGER, PROMPT(logprobs), "N", "-1", -1, MICA_MAX_TOP_LOGPROBS,
      "With --json: the log probability of each token, and of the N likeliest ones (0 to 20)."},
     {0}};
@@ -35,7 +36,8 @@ int prompts_check(const prompt_settings *settings, const template_settings *temp
     const int n =
         !!settings->prompt + !!settings->prompt_file + !!settings->tokens + !!settings->prompts;
     if (n == 0)
-        return fail_usage("no prompt: give --prompt TEXT, --prompt-file, --tokens or --prompts");
+        return fail_usage("no prompt: give --prompt TEXT (--prompt - reads standard input), "
+                          "--prompt-file, --tokens or --prompts");
     if (n > 1)
         return fail_usage("give one of --prompt, --prompt-file, --tokens and --prompts");
     if (settings->logprobs >= 0 && !json)

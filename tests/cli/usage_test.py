@@ -22,7 +22,9 @@ class Usage(program.Case):
         self.assertTrue(ran.stderr.decode().startswith('mica'), ran.stderr)
 
     def test_no_command(self):
-        self.refused(says="'mica help' lists them")
+        ran = run()
+        self.assertEqual((ran.returncode, ran.stdout), (2, b''))
+        self.assertEqual(ran.stderr, self.succeed('help').stdout)
 
     def test_unknown_command_suggests_a_near_one(self):
         self.refused('genrate', says="did you mean 'generate'?")
@@ -62,6 +64,8 @@ class Usage(program.Case):
 
     def test_prompt_sources_exclude_each_other(self):
         self.refused('generate', says='no prompt')
+        self.refused('generate', says='--prompt - reads standard input')
+        self.refused('generate', '-p', 'a', '--prompt', 'b', says='--prompts FILE takes several')
         self.refused('generate', '--prompt', 'x', '--tokens', 'y', says='give one of')
         self.refused('generate', '--prompt', 'x', '--logprobs', '2', says='with --json only')
         self.refused('generate', '--tokens', 'x', '--system-prompt', 'y', says='no effect with --tokens')

@@ -114,7 +114,7 @@ static mica_status read_view(mica__file *file, int fd)
 {
     file->owned = mica__alloc(MICA_MEMORY_WEIGHTS, file->size);
     if (!file->owned)
-        return mica__fail_at(MICA_E_MEMORY, "reading \"%.256s\"", file->path);
+        return mica__fail_at(MICA_E_MEMORY, "%.256s", file->path);
     file->data = file->owned;
     return read_exactly(fd, file->path, 0, file->owned, file->size);
 }
@@ -123,7 +123,7 @@ static mica_status map_view(mica__file *file, int fd)
 {
     const mica_status status = mica__memory_map((int64_t)file->size);
     if (status != MICA_OK)
-        return mica__fail_at(status, "mapping \"%.256s\"", file->path);
+        return mica__fail_at(status, "%.256s", file->path);
     void *data = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED) {
         mica__memory_unmap((int64_t)file->size);

@@ -165,6 +165,8 @@ static int logits(const arguments *given, cli_session *session)
     logits_run run = {0};
     if (!settings->own.tokens || !settings->own.out || settings->own.data)
         return fail_usage("logits takes --tokens and --out");
+    if (strcmp(settings->own.out, "-") == 0)
+        return fail_usage("--out -: logits go to a file, not to standard output");
     int exit_status = id_lists_read(&rows, settings->own.tokens);
     if (!exit_status)
         exit_status = session_open_model(session, &settings->compute);

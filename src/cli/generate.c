@@ -302,6 +302,9 @@ static int generate(const arguments *given)
     progress_allow(!run.settings->output.quiet);
     int exit_status =
         prompts_check(&run.settings->prompt, &run.settings->template, run.settings->output.json);
+    if (!exit_status && option_times(given, "prompt") > 1)
+        exit_status = fail_usage("--prompt was given %d times: --prompts FILE takes several",
+                                 option_times(given, "prompt"));
     if (!exit_status)
         exit_status = prompt_cache_check(&run.cache);
     if (!exit_status)

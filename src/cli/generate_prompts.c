@@ -25,11 +25,11 @@ const option_spec prompt_options[] = {
      "A file of JSON lines, run as one batch: each line a string, or an object with \"prompt\" or "
      "\"messages\"."},
     {"prefill-response", 0, OPTION_TEXT, PROMPT(prefill_response), "TEXT", NULL, 0, 0,
-     "The beginning of the answer, which the model goes on with."},
+     "The beginning of the answer, which the model goes on with. It is not part of what is "
+     "printed."},
     {"prompt-cache-file", 0, OPTION_FILE, PROMPT(prompt_cache_file), "FILE", NULL, 0, 0,
      "Keeps the keys and values of the prompt in FILE. What FILE holds of the prompt's beginning "
-     "is "
-     "loaded instead of computed; after the run FILE is written when the prompt has whole blocks "
+     "is loaded instead of computed; after the run FILE is written when the prompt has whole blocks "
      "of 16 tokens that it did not hold. The answer is the same to the bit. A file made with "
      "another model, --kv or --activations is refused and left as it is. For one prompt; with "
      "--max-tokens 0 the prompt is computed and kept, and nothing else done."},
@@ -44,7 +44,8 @@ int prompts_check(const prompt_settings *settings, const template_settings *temp
     const int n =
         !!settings->prompt + !!settings->prompt_file + !!settings->tokens + !!settings->prompts;
     if (n == 0)
-        return fail_usage("no prompt: give --prompt TEXT, --prompt-file, --tokens or --prompts");
+        return fail_usage("no prompt: give --prompt TEXT (--prompt - reads standard input), "
+                          "--prompt-file, --tokens or --prompts");
     if (n > 1)
         return fail_usage("give one of --prompt, --prompt-file, --tokens and --prompts");
     if (settings->logprobs >= 0 && !json)

@@ -50,10 +50,17 @@ static int run_command(const command_spec *command, int argc, char **argv)
     return exit_status;
 }
 
+/* Who types the bare name wants to know what there is; a script that does has a mistake in it. */
+static int show_commands(void)
+{
+    help_overview(stderr);
+    return EXIT_USAGE;
+}
+
 static int dispatch(int argc, char **argv, const command_spec **command)
 {
     if (argc < 2)
-        return fail_usage("no command; 'mica help' lists them");
+        return show_commands();
     const char *word = argv[1];
     if (strcmp(word, "--version") == 0)
         return show_version();

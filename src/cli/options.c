@@ -364,10 +364,15 @@ void options_free(parsed_line *parsed)
     *parsed = (parsed_line){0};
 }
 
+int option_times(const arguments *given, const char *name)
+{
+    int n = 0;
+    for (int i = 0; i < given->n_given; i++)
+        n += strcmp(given->given[i]->name, name) == 0;
+    return n;
+}
+
 bool option_given(const arguments *given, const char *name)
 {
-    for (int i = 0; i < given->n_given; i++)
-        if (strcmp(given->given[i]->name, name) == 0)
-            return true;
-    return false;
+    return option_times(given, name) > 0;
 }

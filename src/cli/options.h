@@ -108,6 +108,9 @@ void options_free(parsed_line *parsed);
 /* Whether an option of this name was on the command line. */
 bool option_given(const arguments *given, const char *name);
 
+/* How many times it was. */
+int option_times(const arguments *given, const char *name);
+
 /* Whether --json is among the words, looked for before they are parsed. */
 bool options_ask_for_json(int argc, char *const *argv);
 

@@ -293,6 +293,9 @@ mica_status mica_tokenizer_encode_spans(const mica_tokenizer *t, const char *tex
     if (status != MICA_OK)
         ids->n = before;
     release(&e);
+    int64_t bad;
+    if (status == MICA_E_FORMAT && text && !mica__utf8_valid(text, n, &bad))
+        return mica__fail_at(status, "byte %lld is the first that is not UTF-8", (long long)bad);
     return status;
 }
 

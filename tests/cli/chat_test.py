@@ -81,6 +81,30 @@ class Pipe(program.Case):
         ran = self.chat(model, 'x' * 300 + '\n', status=1)
         self.assertIn(b'256', ran.stderr)
 
+    def test_a_mistyped_command_does_not_end_a_pipe(self):
+        model, talk = self.chat_model(), self.path('talk')
+        ran = self.chat(model, f'/rety\nHello\n/save\n/save {talk}\n', status=2)
+        self.assertEqual(ran.stderr.count(b'did you mean /retry'), 1)
+        self.assertEqual(len(self.saved()), 2)
+
+    def test_the_oldest_turns_make_room(self):
+        model, talk = self.chat_model(), self.path('talk')
+        lines = [letter * 40 for letter in 'abcdefgh']
+        ran = self.chat(model, '\n'.join(lines) + f'\n/save {talk}\n', '--system-prompt', 'be kind')
+        self.assertEqual(ran.stderr.count(b'the context of 256 tokens is full'), 1)
+        self.assertIn(b'/clear', ran.stderr)
+        messages = self.saved()
+        self.assertEqual([m['content'] for m in messages if m['role'] == 'user'], lines)
+        # The last answer is that of the system message and as many of the last turns as half the context takes.
+        answers = set()
+        for first in range(1, len(messages) - 1, 2):
+            request = self.write('lines', json.dumps({'messages': messages[:1] + messages[first:-1]}) + '\n')
+            ran = run('generate', '--model', model, '--prompts', request, '--max-tokens', 6, '--json')
+            if ran.returncode == 0:
+                made = json.loads(ran.stdout)
+                answers.add((len(made['prompt_tokens']), made['text']))
+        self.assertIn(messages[-1]['content'], [text for n, text in answers if n <= 250])
+
     def test_a_model_without_template_goes_on_with_the_text(self):
         model = self.chat_model()
         ran = self.chat(model, 'Once\n', '--ignore-chat-template')
@@ -189,6 +213,28 @@ class Terminal(program.Case):
         while not select.select([self.fd], [], [], 1)[0]:
             self.type('\x04')
         self.ends(0)
+
+    def test_control_d_during_an_answer_ends_after_it(self):
+        if not os.path.exists(TALES):
+            self.skipTest(f'{TALES} is not there')
+        self.open(TALES, '--max-tokens', 200, '--ignore-eos', '--temp', 0)
+        self.see(b'> ')
+        self.type('Once upon a time\r')
+        self.see(b'time\r\n')
+        self.see(b', ')
+        self.type('\x04')
+        self.see(b'[cut off after 200 tokens]')
+        end = time.monotonic() + 15
+        while time.monotonic() < end:
+            if select.select([self.fd], [], [], 1)[0]:
+                try:
+                    if not os.read(self.fd, 4096):
+                        break
+                except OSError:
+                    break
+        else:
+            os.kill(self.pid, signal.SIGKILL)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1]), 0)
 
     def test_control_c_at_the_prompt_ends_the_program(self):
         self.open(self.chat_model(), *GREEDY)

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: MIT
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -384,6 +385,16 @@ class Limits(program.Case):
                                '--memory-limit', '300K')
         self.assertIn('the memory limit is 300000', error['message'])
         self.json('generate', '--model', LLAMA, '--tokens', ids, '--max-tokens', 2, '--memory-limit', '200M')
+
+    def test_kinds_of_memory_have_words(self):
+        seen = set()
+        for limit in range(300_000, 1_500_000, 40_000):
+            ran = run('generate', '--model', self.chat_model(f'm{limit}'), '--prompt', 'x', '--threads', 1,
+                      '--max-tokens', 1, '--memory-limit', limit)
+            seen.update(re.findall(r': ([^:]*) needs \d+ bytes', ran.stderr.decode()))
+        self.assertTrue(seen)
+        for what in seen:
+            self.assertRegex(what, '^(holding|mapping) [a-z]')
 
     def test_mapped_weights_are_inside_the_limit(self):
         ids = self.write('ids', [5, 6])

@@ -84,6 +84,19 @@ class Tokenize(program.Case):
     def test_a_model_without_tokenizer(self):
         self.fail_json('not_found', 'tokenize', '--model', LLAMA, 'x')
 
+    def test_a_byte_without_a_token_is_named_with_its_place(self):
+        model = self.chat_model()
+        path = os.path.join(model, 'tokenizer.json')
+        with open(path, encoding='utf-8') as file:
+            tokenizer = json.load(file)
+        tokenizer['model']['vocab'].pop(program.byte_characters()[255])
+        self.write('chat/tokenizer.json', tokenizer)
+        text = self.write('text', b'It was a fine day. ' * 10 + b'\xff' + b'It was. ' * 10)
+        for command in (['tokenize', '--file', text], ['eval', 'perplexity', '--data', text, '--context', 16],
+                        ['generate', '--prompt-file', text, '--ignore-chat-template']):
+            error = self.fail_json('format', *command, '--model', model)
+            self.assertIn('byte 190 ', error['message'])
+
     def test_ids_that_do_not_exist(self):
         model = self.chat_model()
         self.fail_json('argument', 'tokenize', '--model', model, '--decode', 256)
@@ -342,6 +355,12 @@ class Eval(program.Case):
         model = self.chat_model()
         error = self.fail_json('argument', 'eval', 'perplexity', '--model', model, '--data', self.write('t', 'short'))
         self.assertIn('5 tokens are too few', error['message'])
+
+    def test_logits_do_not_go_to_standard_output(self):
+        error = self.fail_json('usage', 'eval', 'logits', '--model', LLAMA, '--tokens', self.write('ids', [1]),
+                               '-o', '-', status=2)
+        self.assertIn('--out -', error['message'])
+        self.assertFalse(os.path.exists('-'))
 
     def test_usage(self):
         for arguments in (['logits'], ['perplexity'], ['logits', '--data', 'x'], ['perplexity', '--tokens', 'x'],

@@ -21,6 +21,7 @@
 #define MICA_ARRAY_H
 
 #include <mica/dtype.h>
+#include <mica/log.h>
 #include <mica/memory.h>
 
 #ifdef __cplusplus
@@ -61,8 +62,9 @@ typedef struct mica_options {
     const char *root; /* where proc/ and sys/ are looked up; NULL: "/" (for tests) */
     int64_t program_cache_bytes; /* 0: 64 MiB */
     int64_t pool_bytes;          /* freed buffers kept for reuse; 0: 256 MiB, negative: none */
-    void (*log)(void *user, int level, const char *message); /* NULL: silent */
+    mica_log_callback log;       /* NULL: silent */
     void *log_user;
+    mica_log_level log_level; /* the least important that is wanted; NONE (0) means INFO */
 } mica_options;
 
 /* Opens a context on the process's runtime, which the first call makes from `options` (NULL: all

@@ -195,21 +195,6 @@ const char *mica__file_path(const mica__file *file)
     return file->path;
 }
 
-void mica__file_advise(const mica__file *file, size_t offset, size_t n, mica__file_advice advice)
-{
-    static const int system_advice[] = {[MICA__FILE_NORMAL] = MADV_NORMAL,
-                                        [MICA__FILE_SEQUENTIAL] = MADV_SEQUENTIAL,
-                                        [MICA__FILE_RANDOM] = MADV_RANDOM,
-                                        [MICA__FILE_WILL_NEED] = MADV_WILLNEED};
-    if (!file->mapped || offset >= file->size || n == 0)
-        return;
-    if (n > file->size - offset)
-        n = file->size - offset;
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t before = offset % page;
-    madvise((void *)(uintptr_t)(file->data + offset - before), n + before, system_advice[advice]);
-}
-
 /* --- reading in pieces ------------------------------------------------------------------------ */
 
 mica_status mica__file_reader_open(const char *path, mica__file_reader **reader)

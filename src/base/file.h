@@ -28,17 +28,6 @@ size_t mica__file_size(const mica__file *file);
 bool mica__file_is_mapped(const mica__file *file);
 const char *mica__file_path(const mica__file *file); /* as given to open */
 
-typedef enum mica__file_advice {
-    MICA__FILE_NORMAL,
-    MICA__FILE_SEQUENTIAL, /* read ahead far, forget behind */
-    MICA__FILE_RANDOM,     /* do not read ahead */
-    MICA__FILE_WILL_NEED   /* start reading now */
-} mica__file_advice;
-
-/* Tells the system how bytes [offset, offset + n) will be read. Advice only: without effect on
- * views that were read; bounds beyond the file are cut. */
-void mica__file_advise(const mica__file *file, size_t offset, size_t n, mica__file_advice advice);
-
 /* A regular file read piece by piece into the caller's memory, for what is never needed whole. */
 typedef struct mica__file_reader mica__file_reader;
 mica_status mica__file_reader_open(const char *path, mica__file_reader **reader);

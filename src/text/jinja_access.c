@@ -172,9 +172,8 @@ mica_status mica__jinja_iterate(jinja_run *run, const jinja_value *iterable, jin
         for (int64_t i = 0; i < *n; i++)
             made[i] = mica__jinja_int(iterable->range->start + i * iterable->range->step);
     if (iterable->type == JINJA_DICT)
-        for (int64_t i = 0, k = 0; i < iterable->dict->used; i++)
-            if (iterable->dict->entries[i].live)
-                made[k++] = iterable->dict->entries[i].key;
+        for (int64_t i = 0; i < iterable->dict->n; i++)
+            made[i] = iterable->dict->entries[i].key;
     return MICA_OK;
 }
 

@@ -237,10 +237,8 @@ static mica_status add_double_star(jinja_run *run, growing_args *g, const jinja_
     if (value->type != JINJA_DICT)
         MICA_FAIL(MICA_E_ARGUMENT, "argument after ** must be a mapping, not %s",
                   mica__jinja_type_name(value));
-    for (int64_t i = 0; i < value->dict->used; i++) {
+    for (int64_t i = 0; i < value->dict->n; i++) {
         const jinja_entry *e = &value->dict->entries[i];
-        if (!e->live)
-            continue;
         if (e->key.type != JINJA_STRING)
             MICA_FAIL(MICA_E_ARGUMENT, "keywords must be strings");
         MICA_TRY(add_named(run, g, &e->key, &e->value));

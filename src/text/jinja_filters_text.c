@@ -330,10 +330,9 @@ static mica_status filter_urlencode(jinja_run *run, const jinja_value *self,
     if (self->type == JINJA_STRING || !mica__jinja_iterable(self)) {
         MICA_TRY(put_quoted(run, made, self, false));
     } else if (self->type == JINJA_DICT) {
-        for (int64_t i = 0; i < self->dict->used; i++)
-            if (self->dict->entries[i].live)
-                MICA_TRY(put_pair(run, made, &self->dict->entries[i].key,
-                                  &self->dict->entries[i].value));
+        for (int64_t i = 0; i < self->dict->n; i++)
+            MICA_TRY(
+                put_pair(run, made, &self->dict->entries[i].key, &self->dict->entries[i].value));
     } else {
         MICA_TRY(mica__jinja_iterate(run, self, &items, &n));
         for (int64_t i = 0; i < n; i++) {

@@ -146,14 +146,12 @@ typedef struct jinja_entry {
     jinja_value key;
     jinja_value value;
     uint64_t hash;
-    bool live;
 } jinja_entry;
 
 struct jinja_dict {
-    jinja_entry *entries; /* [used] in insertion order */
-    int64_t used;
+    jinja_entry *entries; /* [n] in insertion order */
+    int64_t n;
     int64_t capacity;
-    int64_t n;       /* live entries */
     uint32_t *slots; /* [n_slots] entry index + 1, or 0; NULL while there are few */
     int64_t n_slots;
 };
@@ -261,15 +259,12 @@ jinja_dict *mica__jinja_dict_new(jinja_heap *heap);
 /* Fails (ARGUMENT) for keys that cannot be hashed. */
 mica_status mica__jinja_dict_set(jinja_heap *heap, jinja_dict *dict, const jinja_value *key,
                                  const jinja_value *value);
-mica_status mica__jinja_dict_set_name(jinja_heap *heap, jinja_dict *dict, const char *name,
-                                      const jinja_value *value);
 
 /* The entry with this key, NULL when there is none or the key cannot be hashed. */
 jinja_entry *mica__jinja_dict_find(jinja_heap *heap, const jinja_dict *dict,
                                    const jinja_value *key);
 jinja_entry *mica__jinja_dict_find_bytes(jinja_heap *heap, const jinja_dict *dict,
                                          const char *bytes, size_t n);
-void mica__jinja_dict_remove(jinja_dict *dict, jinja_entry *entry);
 bool mica__jinja_hashable(jinja_heap *heap, const jinja_value *v);
 
 /* The failure for a value that cannot be a key, or that of the heap. */

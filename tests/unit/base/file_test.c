@@ -58,11 +58,6 @@ static void a_view_holds_the_bytes_mapped_or_read(void **state)
             assert_int_equal(open.by_kind[MICA_MEMORY_WEIGHTS] -
                                  before.by_kind[MICA_MEMORY_WEIGHTS],
                              use_map ? 0 : mica__alloc_cost(sizes[i]));
-            for (int advice = MICA__FILE_NORMAL; advice <= MICA__FILE_WILL_NEED; advice++) {
-                mica__file_advise(file, 0, sizes[i], advice);
-                mica__file_advise(file, 5000, SIZE_MAX, advice);
-                mica__file_advise(file, SIZE_MAX, 1, advice);
-            }
             mica__file_close(file);
             assert_int_equal(usage().active, before.active);
             assert_int_equal(usage().mapped, before.mapped);
@@ -79,7 +74,6 @@ static void an_empty_file_has_an_address_and_no_bytes(void **state)
         assert_ok(mica__file_open(path, use_map, &file));
         assert_int_equal(mica__file_size(file), 0);
         assert_non_null(mica__file_data(file));
-        mica__file_advise(file, 0, 10, MICA__FILE_WILL_NEED);
         mica__file_close(file);
     }
     mica__file_close(NULL);

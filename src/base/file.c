@@ -47,7 +47,7 @@ struct mica__file_writer {
 
 static _Alignas(64) const uint8_t empty_file[64];
 
-/* --- opening --------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static mica_status fail_errno(const char *what, const char *path)
 {
@@ -244,7 +244,7 @@ mica_status mica__file_read_at(const mica__file_reader *reader, int64_t offset, 
     return read_exactly(reader->fd, reader->path, offset, bytes, n);
 }
 
-/* --- writing --------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* Opens a new file beside the target, under a name that nobody has. */
 static mica_status open_temporary(mica__file_writer *writer)
@@ -397,7 +397,7 @@ mica_status mica__file_write_atomic(const char *path, const void *bytes, size_t 
     return status;
 }
 
-/* --- text ------------------------------------------------------------------------------------ */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static mica_status refuse_length(const char *path, int64_t max_bytes)
 {
@@ -451,7 +451,7 @@ mica_status mica__file_read_text(const char *path, int64_t max_bytes, mica__text
     return status;
 }
 
-/* --- paths ----------------------------------------------------------------------------------- */
+/* --- paths ------------------------------------------------------------------------------------ */
 
 bool mica__file_exists(const char *path)
 {

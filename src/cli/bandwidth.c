@@ -1,9 +1,8 @@
 /* bandwidth.c - threads that read memory of their own over and over until the time is up.
  *
  * Nobody waits for anybody: time is cut into a few readings by the clock, each thread notes what it
- * read in each, and the result is the best reading's sum. A thread that the system refuses is simply
- * missing.
- * SPDX-License-Identifier: MIT
+ * read in each, and the result is the best reading's sum. A thread that the system refuses is
+ * simply missing. SPDX-License-Identifier: MIT
  */
 #include "cli/bandwidth.h"
 
@@ -18,11 +17,12 @@
 #define MOST_BYTES    ((size_t)512 << 20)
 #define MOST_THREADS  256
 #define READINGS      5
-#define SECONDS       0.05 /* of one reading; all of them, first touch included, take five times that */
+#define SECONDS       0.05 /* of one reading; all, first touch included, take five times that */
 #define STREAMS       16
 #define LINE_WORDS    ((size_t)8)
-#define SKEW_WORDS    ((size_t)9 * LINE_WORDS) /* streams whole pages apart meet in the same cache sets */
-#define PIECE_WORDS   ((size_t)1 << 13) /* of a stream, between two looks at the clock: 64 KiB */
+#define SKEW_WORDS                                                                                 \
+    ((size_t)9 * LINE_WORDS)          /* streams whole pages apart meet in the same cache sets */
+#define PIECE_WORDS ((size_t)1 << 13) /* of a stream, between two looks at the clock: 64 KiB */
 
 typedef struct reading {
     pthread_t thread;

@@ -190,9 +190,9 @@ const command_spec plan_command = {
     .description =
         "Prints the memory that weights, keys and values and the steps' programs will take, and "
         "the longest context that fits under --memory-limit, which is planned for here and not "
-         "obeyed. Exit status 1 says that the whole does not fit under it. The peaks are exact; the "
-         "overhead is an upper bound for what else a run holds, so that a run under a limit of the "
-         "total succeeds.\n\n"
+        "obeyed. Exit status 1 says that the whole does not fit under it. The peaks are exact; the "
+        "overhead is an upper bound for what else a run holds, so that a run under a limit of the "
+        "total succeeds.\n\n"
         "The predicted speed is the memory bandwidth divided by what a token reads: an upper "
         "bound. The bandwidth is the best of a few readings of a buffer, on all threads with many "
         "streams each, in 0.3 seconds at most; a model that fits into the processor's caches can "

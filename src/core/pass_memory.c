@@ -52,9 +52,7 @@ static bool in_arena(const mica__ir *ir, int64_t id)
     return value->base == id && value->leaf < 0 && value->output < 0 && value->node >= 0;
 }
 
-/* --- lifetimes
- * -------------------------------------------------------------------------------------------------
- */
+/* --- lifetimes -------------------------------------------------------------------------------- */
 
 static void lifetimes(mica__ir *ir)
 {
@@ -188,9 +186,7 @@ static void count_last_readers(const mica__ir *ir, int32_t *readers)
     }
 }
 
-/* --- placing
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- placing ---------------------------------------------------------------------------------- */
 
 static bool overlap(const block *a, const block *b)
 {

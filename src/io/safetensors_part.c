@@ -64,7 +64,7 @@ typedef struct parser {
     int64_t pairs_capacity;
 } parser;
 
-/* --- strings --- */
+/* --- strings ---------------------------------------------------------------------------------- */
 
 /* Copies a string and a NUL to the buffer; *at is its place. */
 static mica_status keep(parser *p, const char *bytes, size_t n, const char *what, int64_t *at)
@@ -90,7 +90,7 @@ static mica_status bad(const parser *p, const char *what)
     MICA_FAIL(MICA_E_FORMAT, "header: %s", what);
 }
 
-/* --- events --- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static mica_status begin_tensor(parser *p, const char *name, size_t n)
 {
@@ -300,7 +300,7 @@ static const mica__json_events events = {.null = on_null,
                                          .start_array = on_start_array,
                                          .end_array = on_end_array};
 
-/* --- after the header --- */
+/* --- after the header ------------------------------------------------------------------------- */
 
 static int compare_spans(const void *left, const void *right)
 {
@@ -384,7 +384,7 @@ static mica_status link_metadata(parser *p)
     return MICA_OK;
 }
 
-/* --- the whole --- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 /* bytes[0, n) is the whole file of file_bytes, or at least its header. */
 static mica_status parse(parser *p, const uint8_t *bytes, int64_t n, int64_t file_bytes, bool whole)

@@ -33,7 +33,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* --- views ----------------------------------------------------------------------------------- */
+/* --- views ------------------------------------------------------------------------------------ */
 
 static void a_view_holds_the_bytes_mapped_or_read(void **state)
 {
@@ -149,7 +149,7 @@ static void every_refused_allocation_leaves_nothing(void **state)
         }
 }
 
-/* --- writing --------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void check_content(const char *path, const char *expected)
 {
@@ -312,7 +312,7 @@ static void readers_survive_refused_memory(void **state)
     mica__file_reader_close(reader);
 }
 
-/* --- text and paths -------------------------------------------------------------------------- */
+/* --- text and paths --------------------------------------------------------------------------- */
 
 static void text_is_appended_within_bounds(void **state)
 {

@@ -308,7 +308,7 @@ static void many_tensors_in_any_order_take_no_quadratic_time(void **state)
     free(bytes);
 }
 
-/* --- sharded --- */
+/* --- sharded ---------------------------------------------------------------------------------- */
 
 static const char *put(const char *name, const char *source)
 {
@@ -426,7 +426,7 @@ static void every_failing_allocation_leaks_nothing(void **state)
     }
 }
 
-/* --- files made by others --- */
+/* --- files made by others --------------------------------------------------------------------- */
 
 static const mica__st_tensor *first_of(const char *relative, mica__safetensors **file)
 {

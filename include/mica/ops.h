@@ -29,8 +29,8 @@ MICA_API mica_array *mica_arange(mica_ctx *mc, double start, double stop, double
                                  mica_dtype dtype);
 
 /* --- elementwise, one operand ----------------------------------------------------------------- */
- * (but f32 for c64), negative and square keep the dtype; the others give f32 for integers and bool.
- */
+/* abs (but f32 for c64), negative and square keep the dtype; the others give f32 for integers
+ * and bool. */
 MICA_API mica_array *mica_abs(mica_array *a);
 MICA_API mica_array *mica_negative(mica_array *a); /* bool is refused */
 MICA_API mica_array *mica_square(mica_array *a);
@@ -53,7 +53,7 @@ MICA_API mica_array *mica_gelu_tanh(mica_array *a); /* its approximation with ta
 MICA_API mica_array *mica_astype(mica_array *a, mica_dtype dtype);
 
 /* --- elementwise, two operands ---------------------------------------------------------------- */
- * the promoted dtype of both; divide gives f32 for integers. */
+/* The result has the promoted dtype of both; divide gives f32 for integers. */
 MICA_API mica_array *mica_add(mica_array *a, mica_array *b);
 MICA_API mica_array *mica_subtract(mica_array *a, mica_array *b);
 MICA_API mica_array *mica_multiply(mica_array *a, mica_array *b);
@@ -102,8 +102,8 @@ MICA_API mica_array *mica_contiguous(mica_array *a);
 MICA_API mica_array *mica_concatenate(int n, mica_array *const *arrays, int axis);
 
 /* --- reductions ------------------------------------------------------------------------------- */
- * axes: a set of bits, bit i for axis i, or MICA_ALL_AXES. Sums of halves accumulate in f32, sums
- * of small integers in 32 bits; order of additions: docs/numerics.md. */
+/* axes: a set of bits, bit i for axis i, or MICA_ALL_AXES. Sums of halves accumulate in f32,
+ * sums of small integers in 32 bits; order of additions: docs/numerics.md. */
 MICA_API mica_array *mica_sum(mica_array *a, uint32_t axes, bool keepdims);
 MICA_API mica_array *mica_mean(mica_array *a, uint32_t axes, bool keepdims);
 MICA_API mica_array *mica_max(mica_array *a, uint32_t axes,

@@ -2,7 +2,8 @@
  *
  * Nobody waits for anybody: time is cut into a few readings by the clock, each thread notes what it
  * read in each, and the result is the best reading's sum. A thread that the system refuses is
- * simply missing. SPDX-License-Identifier: MIT
+ * simply missing.
+ * SPDX-License-Identifier: MIT
  */
 #include "cli/bandwidth.h"
 

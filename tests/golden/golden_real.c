@@ -5,7 +5,8 @@
  * are skipped where absent. The reference tokens are fed (teacher forcing). With f32 activations
  * and KV every step whose margin exceeds 0.01 must agree with the float32 reference; by default
  * every step whose margin exceeds 0.2 with llama.cpp, which rounds activations too. Closes with "N
- * passed, N failed, N skipped". SPDX-License-Identifier: MIT
+ * passed, N failed, N skipped".
+ * SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* step_driver.h - runs a model step by step without an engine: whole pools, one block table row per
- * sequence. SPDX-License-Identifier: MIT
+ * sequence.
+ * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TESTS_STEP_DRIVER_H
 #define MICA_TESTS_STEP_DRIVER_H

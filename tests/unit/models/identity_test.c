@@ -6,7 +6,7 @@
  * 512, over models made here.
  *
  * Emulated it takes minutes; there digest_test shows what depends on the processor.
- * Test labels: noarm64
+ * Test labels: noarm64 noasan
  * Test timeout: 900
  * SPDX-License-Identifier: MIT
  */

@@ -21,6 +21,7 @@
 #define MICA_ARRAY_H
 
 #include <mica/dtype.h>
+#include <mica/log.h>
 #include <mica/memory.h>
 
 #ifdef __cplusplus
@@ -51,18 +52,22 @@ MICA_API mica_shape mica_shape_of(int ndim, const int64_t *dims);
 /* For axis lists of reductions: all axes. */
 #define MICA_ALL_AXES ((uint32_t)0xffffffffu)
 
+/* The most worker threads that a context can have. */
+#define MICA_MAX_THREADS 1024
+
 /* How to open. Zero-initialise; zero means the default. */
 typedef struct mica_options {
     int64_t memory_limit; /* bytes, hard; 0: the cgroup's limit if there is one, else none */
     bool limit_covers_mapped_weights;
-    int threads;      /* 0: what affinity and cgroup quota allow */
+    int threads;      /* up to MICA_MAX_THREADS; 0: what affinity and cgroup quota allow */
     const char *isa;  /* caps the CPU feature level ("scalar", "avx2", ...); NULL: MICA_ISA from the
                          environment */
     const char *root; /* where proc/ and sys/ are looked up; NULL: "/" (for tests) */
     int64_t program_cache_bytes; /* 0: 64 MiB */
     int64_t pool_bytes;          /* freed buffers kept for reuse; 0: 256 MiB, negative: none */
-    void (*log)(void *user, int level, const char *message); /* NULL: silent */
+    mica_log_callback log;       /* NULL: silent */
     void *log_user;
+    mica_log_level log_level; /* the least important that is wanted; NONE (0) means INFO */
 } mica_options;
 
 /* Opens a context on the process's runtime, which the first call makes from `options` (NULL: all
@@ -85,9 +90,7 @@ MICA_API int mica_threads(const mica_ctx *mc);
 /* The CPU feature level in use: "scalar", "avx2", "avx512" or "neon". Static storage. */
 MICA_API const char *mica_isa(const mica_ctx *mc);
 
-/* --- scopes
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- scopes ----------------------------------------------------------------------------------- */
 
 /* Opens a scope inside the innermost one. NULL on failure (the error is in the context). */
 MICA_API mica_scope *mica_scope_push(mica_ctx *mc);
@@ -98,9 +101,7 @@ MICA_API void mica_scope_pop(mica_scope *scope);
 /* Hands an array from the innermost scope to the one around it; returns it. */
 MICA_API mica_array *mica_scope_return(mica_array *array);
 
-/* --- lifetime
- * --------------------------------------------------------------------------------------------------
- */
+/* --- lifetime --------------------------------------------------------------------------------- */
 
 /* Gives the caller a reference of its own, ended by mica_release; returns the array. NULL in, NULL
  * out. */
@@ -115,9 +116,7 @@ MICA_API void mica_release(mica_array *array);
  * donated before, or is a constant of a compiled program. */
 MICA_API mica_status mica_donate(mica_array *array);
 
-/* --- facts
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- facts ------------------------------------------------------------------------------------ */
 
 MICA_API mica_dtype mica_array_dtype(const mica_array *array); /* MICA_N_DTYPES for NULL */
 MICA_API mica_shape mica_array_shape(const mica_array *array);
@@ -128,8 +127,7 @@ MICA_API int64_t mica_array_size(const mica_array *array);  /* elements */
 MICA_API int64_t mica_array_bytes(const mica_array *array); /* size * bytes of the dtype */
 MICA_API bool mica_array_is_evaluated(const mica_array *array);
 
-/* --- making arrays
- * --------------------------------------------------------------------------------------------- */
+/* --- making arrays ---------------------------------------------------------------------------- */
 
 /* Copies data (row-major, mica_array_bytes of the shape) into a new evaluated array. */
 MICA_API mica_array *mica_from_data(mica_ctx *mc, const void *data, mica_shape shape,
@@ -150,9 +148,7 @@ MICA_API mica_array *mica_input(mica_ctx *mc, mica_shape shape, mica_dtype dtype
 MICA_API mica_array *mica_input_extent(mica_ctx *mc, const char *name, mica_shape shape,
                                        mica_dtype dtype);
 
-/* --- evaluation
- * ------------------------------------------------------------------------------------------------
- */
+/* --- evaluation ------------------------------------------------------------------------------- */
 
 /* Computes the given arrays and nothing else; all or none. n >= 0. On failure the context's error
  * is set (or was set by a builder before, and is reported), and the arrays stay as they were. */
@@ -173,9 +169,7 @@ MICA_API const void *mica_data(const mica_array *array);
 MICA_API double mica_item_f64(mica_array *array);
 MICA_API int64_t mica_item_i64(mica_array *array);
 
-/* --- programs
- * --------------------------------------------------------------------------------------------------
- */
+/* --- programs --------------------------------------------------------------------------------- */
 
 /* Compiles the graph from inputs (placeholders) to outputs; evaluated arrays that it reads are kept
  * as constants. The caller owns *program (mica_program_free). Tracing happens once: running builds

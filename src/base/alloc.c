@@ -45,8 +45,7 @@ static struct {
     void *owner;
 } trimmers[MAX_TRIMMERS];
 
-/* --- fault injection
- * ------------------------------------------------------------------------------------------- */
+/* --- fault injection -------------------------------------------------------------------------- */
 
 void mica__fault_after(int64_t n, bool sticky)
 {
@@ -77,8 +76,7 @@ bool mica__fault(void)
     return left < 0;
 }
 
-/* --- counters and the limit
- * ------------------------------------------------------------------------------------ */
+/* --- counters and the limit ------------------------------------------------------------------- */
 
 const char *mica_memory_kind_name(mica_memory_kind kind)
 {
@@ -152,6 +150,25 @@ static void trim(int64_t bytes)
     pthread_mutex_unlock(&trimmers_lock);
 }
 
+/* What a person calls it, to stand behind "holding". */
+static const char *words_for(mica_memory_kind kind)
+{
+    static const char *const words[MICA_MEMORY_N_KINDS] = {
+        [MICA_MEMORY_ARRAYS] = "arrays",
+        [MICA_MEMORY_WORKSPACE] = "what a step computes",
+        [MICA_MEMORY_SCRATCH] = "the threads' scratch memory",
+        [MICA_MEMORY_POOL] = "buffers for reuse",
+        [MICA_MEMORY_GRAPH] = "the graph of operations",
+        [MICA_MEMORY_PROGRAMS] = "compiled programs",
+        [MICA_MEMORY_WEIGHTS] = "weights",
+        [MICA_MEMORY_KV] = "keys and values",
+        [MICA_MEMORY_TEXT] = "the tokenizer and text",
+        [MICA_MEMORY_THREADS] = "the threads' stacks",
+        [MICA_MEMORY_OTHER] = "tables and requests",
+    };
+    return words[kind];
+}
+
 static mica_status refuse(const char *what, int64_t bytes)
 {
     char holders[512];
@@ -161,7 +178,7 @@ static mica_status refuse(const char *what, int64_t bytes)
         const int64_t held = atomic_load(&by_kind[i]);
         if (held > 0 && at < sizeof holders)
             at += (size_t)snprintf(holders + at, sizeof holders - at, "%s%s %lld", at ? ", " : "",
-                                   mica_memory_kind_name((mica_memory_kind)i), (long long)held);
+                                   words_for((mica_memory_kind)i), (long long)held);
     }
     const int64_t files = covered_mapped();
     if (files > 0 && at < sizeof holders)
@@ -201,8 +218,11 @@ mica_status mica__memory_take(mica_memory_kind kind, int64_t bytes)
                 return MICA_OK;
             }
         }
-        if (round > 0)
-            return refuse(mica_memory_kind_name(kind), bytes);
+        if (round > 0) {
+            char what[64];
+            snprintf(what, sizeof what, "holding %s", words_for(kind));
+            return refuse(what, bytes);
+        }
         trim(missing_for(bytes));
     }
 }
@@ -253,9 +273,7 @@ void mica__memory_remove_trimmer(mica__trimmer function, void *owner)
     pthread_mutex_unlock(&trimmers_lock);
 }
 
-/* --- blocks
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- blocks ----------------------------------------------------------------------------------- */
 
 /* Bytes taken from the system for a payload; 0 when the sum overflows. */
 static size_t block_bytes(size_t payload)

@@ -46,6 +46,12 @@ mica_status mica__fail_at(mica_status status, const char *format, ...)
     /* Truncated by hand: sanitizer builds warn about a snprintf that may have to. */
     if (n < 0 || (size_t)n + 3 > sizeof record)
         return status;
+    /* Who opened a file has often said its path already, or that of a file below it. */
+    if (n > 0 && strncmp(before, record, (size_t)n) == 0 &&
+        (before[n] == ':' || before[n] == '/')) {
+        memcpy(record, before, sizeof record);
+        return status;
+    }
     char *end = record + n;
     memcpy(end, ": ", 2);
     const size_t room = sizeof record - (size_t)n - 3;

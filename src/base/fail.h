@@ -16,7 +16,7 @@
 mica_status mica__fail(mica_status status, const char *format, ...) MICA_PRINTF(2, 3);
 
 /* Puts "prefix: " before the recorded message, to say where it happened; returns status unchanged.
- */
+ * A message that begins with the prefix, or with a path below it, stays as it is. */
 mica_status mica__fail_at(mica_status status, const char *format, ...) MICA_PRINTF(2, 3);
 
 /* Forgets this thread's record. */

@@ -29,6 +29,12 @@ struct mica__file {
     char *path;
 };
 
+struct mica__file_reader {
+    int fd;
+    int64_t size;
+    char *path;
+};
+
 struct mica__file_writer {
     int fd;
     int64_t written;
@@ -41,7 +47,7 @@ struct mica__file_writer {
 
 static _Alignas(64) const uint8_t empty_file[64];
 
-/* --- opening --------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static mica_status fail_errno(const char *what, const char *path)
 {
@@ -85,11 +91,11 @@ static mica_status open_regular(const char *path, int *fd, struct stat *info)
     return status;
 }
 
-static mica_status read_exactly(int fd, const char *path, uint8_t *bytes, size_t n)
+static mica_status read_exactly(int fd, const char *path, int64_t offset, uint8_t *bytes, size_t n)
 {
     for (size_t done = 0; done < n;) {
         const size_t piece = n - done < IO_PIECE ? n - done : IO_PIECE;
-        const ssize_t got = pread(fd, bytes + done, piece, (off_t)done);
+        const ssize_t got = pread(fd, bytes + done, piece, (off_t)(offset + (int64_t)done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -108,16 +114,16 @@ static mica_status read_view(mica__file *file, int fd)
 {
     file->owned = mica__alloc(MICA_MEMORY_WEIGHTS, file->size);
     if (!file->owned)
-        return mica__fail_at(MICA_E_MEMORY, "reading \"%.256s\"", file->path);
+        return mica__fail_at(MICA_E_MEMORY, "%.256s", file->path);
     file->data = file->owned;
-    return read_exactly(fd, file->path, file->owned, file->size);
+    return read_exactly(fd, file->path, 0, file->owned, file->size);
 }
 
 static mica_status map_view(mica__file *file, int fd)
 {
     const mica_status status = mica__memory_map((int64_t)file->size);
     if (status != MICA_OK)
-        return mica__fail_at(status, "mapping \"%.256s\"", file->path);
+        return mica__fail_at(status, "%.256s", file->path);
     void *data = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED) {
         mica__memory_unmap((int64_t)file->size);
@@ -199,7 +205,56 @@ const char *mica__file_path(const mica__file *file)
     return file->path;
 }
 
-/* --- writing --------------------------------------------------------------------------------- */
+/* --- reading in pieces ------------------------------------------------------------------------ */
+
+mica_status mica__file_reader_open(const char *path, mica__file_reader **reader)
+{
+    struct stat info;
+    *reader = NULL;
+    mica__file_reader *opened = mica__alloc_zero(MICA_MEMORY_OTHER, 1, sizeof *opened);
+    if (!opened)
+        return MICA_E_MEMORY;
+    opened->fd = -1;
+    opened->path = mica__strndup(MICA_MEMORY_OTHER, path, strlen(path));
+    const mica_status status =
+        opened->path ? open_regular(path, &opened->fd, &info) : MICA_E_MEMORY;
+    if (status != MICA_OK) {
+        opened->fd = -1;
+        mica__file_reader_close(opened);
+        return status;
+    }
+    opened->size = (int64_t)info.st_size;
+    *reader = opened;
+    return MICA_OK;
+}
+
+void mica__file_reader_close(mica__file_reader *reader)
+{
+    if (!reader)
+        return;
+    if (reader->fd >= 0)
+        close(reader->fd);
+    mica__free(reader->path);
+    mica__free(reader);
+}
+
+int64_t mica__file_reader_size(const mica__file_reader *reader)
+{
+    return reader->size;
+}
+
+mica_status mica__file_read_at(const mica__file_reader *reader, int64_t offset, void *bytes,
+                               size_t n)
+{
+    int64_t end;
+    if (offset < 0 || n > INT64_MAX || !mica__add_i64(offset, (int64_t)n, &end) ||
+        end > reader->size)
+        MICA_FAIL(MICA_E_IO, "\"%.512s\" has %lld bytes: %zu from %lld on are not there",
+                  reader->path, (long long)reader->size, n, (long long)offset);
+    return read_exactly(reader->fd, reader->path, offset, bytes, n);
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* Opens a new file beside the target, under a name that nobody has. */
 static mica_status open_temporary(mica__file_writer *writer)
@@ -352,7 +407,7 @@ mica_status mica__file_write_atomic(const char *path, const void *bytes, size_t 
     return status;
 }
 
-/* --- text ------------------------------------------------------------------------------------ */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static mica_status refuse_length(const char *path, int64_t max_bytes)
 {
@@ -406,7 +461,7 @@ mica_status mica__file_read_text(const char *path, int64_t max_bytes, mica__text
     return status;
 }
 
-/* --- paths ----------------------------------------------------------------------------------- */
+/* --- paths ------------------------------------------------------------------------------------ */
 
 bool mica__file_exists(const char *path)
 {

@@ -49,7 +49,7 @@ struct mica__map {
     int64_t key_capacity;
 };
 
-/* --- the hash function ----------------------------------------------------------------------- */
+/* --- the hash function ------------------------------------------------------------------------ */
 
 static inline uint64_t rotate(uint64_t x, int by)
 {
@@ -123,7 +123,7 @@ static uint32_t hash_key(const void *key, size_t n)
     return (uint32_t)siphash(key, n, process_key[0], process_key[1], 1, 3);
 }
 
-/* --- slots and entries ----------------------------------------------------------------------- */
+/* --- slots and entries ------------------------------------------------------------------------ */
 
 static const char *key_of(const mica__map *map, const map_entry *entry)
 {
@@ -191,7 +191,7 @@ static mica_status make_room(mica__map *map, int64_t n, int64_t key_bytes)
     return grow_slots(map, n);
 }
 
-/* --- the map --------------------------------------------------------------------------------- */
+/* --- the map ---------------------------------------------------------------------------------- */
 
 mica_status mica__map_new(mica_memory_kind kind, mica__map_keys keys, mica__map **map)
 {

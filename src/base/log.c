@@ -50,9 +50,3 @@ void mica__log(mica_log_level level, const char *format, ...)
     }
     pthread_mutex_unlock(&lock);
 }
-
-const char *mica__log_level_name(mica_log_level level)
-{
-    static const char *const names[] = {"none", "warning", "info", "debug"};
-    return (unsigned)level < sizeof names / sizeof *names ? names[level] : "?";
-}

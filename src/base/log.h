@@ -19,7 +19,4 @@ bool mica__log_wanted(mica_log_level level);
 /* Formats (at most 1023 bytes) and delivers a message when it is wanted. Records no failure. */
 void mica__log(mica_log_level level, const char *format, ...) MICA_PRINTF(2, 3);
 
-/* "warning", "info", "debug"; "none". */
-const char *mica__log_level_name(mica_log_level level);
-
 #endif

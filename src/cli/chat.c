@@ -52,8 +52,8 @@ static int choose_sampling(chat_run *run, const arguments *given)
 {
     mica_sampling recommended = {.temperature = 1, .top_p = 1};
     bool named;
-    int exit_status = sampling_make(&run->settings->sampling, run->session.tokenizer, &run->lists,
-                                    &run->sampling);
+    int exit_status =
+        sampling_make(&run->settings->sampling, &run->session, &run->lists, &run->sampling);
     if (exit_status)
         return exit_status;
     const mica_status status = mica_model_sampling(run->session.model, &recommended, &named);
@@ -120,6 +120,30 @@ static int make_prompt(chat_run *run, mica_token_list *ids, thinking_state *stat
     return exit_status;
 }
 
+/* The same with the oldest turns left out where they would leave no room for an answer. Half of the
+ * context is freed at once, so that the next turns find their beginning in the prefix cache. */
+static int make_fitting_prompt(chat_run *run, mica_token_list *ids, thinking_state *state)
+{
+    const int64_t asked = run->settings->engine.context;
+    const int64_t context = asked ? asked : run->session.facts.context;
+    const int before = run->talk.left_out;
+    int64_t room = context / 4;
+    if (run->settings->ending.max_tokens >= 0 && run->settings->ending.max_tokens < room)
+        room = run->settings->ending.max_tokens;
+    int exit_status = make_prompt(run, ids, state);
+    while (!exit_status && ids->n + room > context && conversation_leave_out(&run->talk)) {
+        room = context / 2;
+        ids->n = 0;
+        exit_status = make_prompt(run, ids, state);
+    }
+    if (before == 0 && run->talk.left_out && run->notes)
+        fprintf(stderr,
+                "[the context of %lld tokens is full: the oldest messages are left out from here "
+                "on; /clear forgets all]\n",
+                (long long)context);
+    return exit_status;
+}
+
 static int submit(chat_run *run, const mica_token_list *ids, int64_t *id)
 {
     const ending_settings *ending = &run->settings->ending;
@@ -133,7 +157,7 @@ static int submit(chat_run *run, const mica_token_list *ids, int64_t *id)
     request.stop_strings = ending->stop.items;
     request.n_stop_strings = ending->stop.n;
     const mica_status status = mica_engine_submit(run->session.engine, &request, id);
-    return status == MICA_OK ? 0 : fail_from(status, "the conversation");
+    return status == MICA_OK ? 0 : session_refused(status, "the conversation");
 }
 
 static int run_answer(chat_run *run, int64_t id, int64_t n_prompt, cli_answer *made)
@@ -178,7 +202,7 @@ static int answer_turn(chat_run *run)
     mica_token_list ids = {0};
     cli_answer made = {.show = true, .color = isatty(STDOUT_FILENO)};
     int64_t id;
-    int exit_status = make_prompt(run, &ids, &made.state);
+    int exit_status = make_fitting_prompt(run, &ids, &made.state);
     if (!exit_status)
         exit_status = submit(run, &ids, &id);
     if (!exit_status)
@@ -257,8 +281,9 @@ static int do_stats(chat_run *run, const char *argument)
     mica_memory_read(&memory);
     mica_size_format(kv, stats.kv_used);
     mica_size_format(active, memory.active);
-    fprintf(stderr, "%d messages, %lld answers, %lld tokens drawn\n", run->talk.n,
-            (long long)run->answers, (long long)stats.output_tokens);
+    fprintf(stderr, "%d messages, %lld answers, %lld tokens drawn, seed %llu\n", run->talk.n,
+            (long long)run->answers, (long long)stats.output_tokens,
+            (unsigned long long)run->sampling.seed);
     const double decode_s = usage->total_s - usage->first_token_s;
     if (run->answers)
         fprintf(stderr,
@@ -430,7 +455,7 @@ static int talk(chat_run *run)
 {
     byte_buffer message = {0};
     bool plain;
-    int exit_status = 0;
+    int exit_status = 0, mistakes = 0;
     while (!exit_status && !run->quit) {
         const line_result result = read_message(run, &message, &plain);
         if (result == LINE_END)
@@ -441,14 +466,15 @@ static int talk(chat_run *run)
             exit_status = fail_with(MICA_E_IO, "standard input", "cannot be read");
         else
             exit_status = take_message(run, &message, plain);
-        if (run->terminal && (exit_status == EXIT_FAILED || exit_status == EXIT_USAGE) &&
-            result == LINE_READ) {
+        const bool mistyped = exit_status == EXIT_USAGE;
+        if (result == LINE_READ && (mistyped || (run->terminal && exit_status == EXIT_FAILED))) {
             report_brief();
+            mistakes |= mistyped && !run->terminal;
             exit_status = 0;
         }
     }
     buffer_free(&message);
-    return exit_status;
+    return exit_status || !mistakes ? exit_status : EXIT_USAGE;
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
@@ -515,6 +541,7 @@ static const option_group groups[] = {
     SHARED_GROUP("Chat template", template, chat_settings),
     SHARED_GROUP("End of an answer", ending, chat_settings),
     SHARED_GROUP("Sampling", sampling, chat_settings),
+    {"Seed", random_seed_options, offsetof(chat_settings, sampling)},
     SHARED_GROUP("Model", model, chat_settings),
     SHARED_GROUP("Computing", compute, chat_settings),
     SHARED_GROUP("Keys and values", engine, chat_settings),
@@ -537,11 +564,17 @@ const command_spec chat_command = {
         "/system TEXT sets the system message, /retry gives another answer, /clear forgets the "
         "conversation, /save FILE and /load FILE write and read it as JSON, /stats shows times "
         "and memory, /help lists the commands, /quit ends. A message that begins with a slash is "
-        "written with two.\n\n"
+        "written with two. From a pipe, a command that does not exist is said on standard error, "
+        "the "
+        "rest goes on, and the exit status is 2; a failure ends it.\n\n"
+        "When the conversation outgrows the context, its oldest turns are left out of what the "
+        "model "
+        "reads, until half of the context is free; the system message stays, /save writes all.\n\n"
         "Ctrl-C stops an answer, and what there is of it stays; at the prompt it ends the "
         "program.\n\n"
         "Temperature and the like come from generation_config.json or the general.sampling keys "
-        "of a GGUF file; where these are silent, --temp is 0.7 and --top-p 0.95. A model without "
+        "of a GGUF file; where these are silent, --temp is 0.7 and --top-p 0.95. Without --seed "
+        "every run draws other answers. A model without "
         "a chat template, such as the built-in one, continues the text.",
     .operands = "",
     .groups = groups,

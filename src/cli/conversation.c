@@ -59,6 +59,26 @@ void conversation_cut(conversation *talk, int n)
 {
     while (talk->n > n)
         buffer_free(&talk->messages[--talk->n].content);
+    if (talk->left_out >= talk->n)
+        talk->left_out = 0;
+}
+
+/* Whether prompts have message i. */
+static bool is_in(const conversation *talk, int i)
+{
+    const int system = has_system(talk);
+    return i < system || i >= system + talk->left_out;
+}
+
+bool conversation_leave_out(conversation *talk)
+{
+    int next = has_system(talk) + talk->left_out + 1;
+    while (next < talk->n && strcmp(talk->messages[next].role, "user") != 0)
+        next++;
+    if (next >= talk->n)
+        return false;
+    talk->left_out = next - has_system(talk);
+    return true;
 }
 
 bool conversation_ends_with(const conversation *talk, const char *role)
@@ -66,19 +86,27 @@ bool conversation_ends_with(const conversation *talk, const char *role)
     return talk->n > 0 && strcmp(talk->messages[talk->n - 1].role, role) == 0;
 }
 
-void conversation_json(const conversation *talk, json_out *json)
+static void add_messages(const conversation *talk, bool all, json_out *json)
 {
     json_open(json, NULL, '[');
     for (int i = 0; i < talk->n; i++)
-        chat_add_message(json, talk->messages[i].role, buffer_text(&talk->messages[i].content),
-                         talk->messages[i].content.length);
+        if (all || is_in(talk, i))
+            chat_add_message(json, talk->messages[i].role, buffer_text(&talk->messages[i].content),
+                             talk->messages[i].content.length);
     json_close(json, ']');
+}
+
+void conversation_json(const conversation *talk, json_out *json)
+{
+    add_messages(talk, false, json);
 }
 
 void conversation_text(const conversation *talk, byte_buffer *text)
 {
     for (int i = 0; i < talk->n; i++) {
         const chat_message *message = &talk->messages[i];
+        if (!is_in(talk, i))
+            continue;
         if (strcmp(message->role, "user") == 0 && text->length &&
             text->bytes[text->length - 1] != '\n')
             buffer_add(text, "\n", 1);
@@ -92,7 +120,7 @@ int conversation_save(const conversation *talk, const char *path)
 {
     json_out json = {0};
     int exit_status = 0;
-    conversation_json(talk, &json);
+    add_messages(talk, true, &json);
     buffer_add(&json.text, "\n", 1);
     FILE *file = json.text.failed ? NULL : fopen(path, "we");
     if (json.text.failed)

@@ -15,6 +15,7 @@ typedef struct chat_message {
 typedef struct conversation {
     chat_message *messages; /* [n] */
     int n, capacity;
+    int left_out; /* how many, counted from the system message on, prompts leave out for room */
 } conversation;
 
 int conversation_add(conversation *talk, const char *role, const char *content, size_t n);
@@ -25,13 +26,17 @@ int conversation_set_system(conversation *talk, const char *content);
 /* Takes back messages from the end until n are left. */
 void conversation_cut(conversation *talk, int n);
 
+/* Leaves one more turn out of prompts, the oldest; false when only the last one is left. */
+bool conversation_leave_out(conversation *talk);
+
 /* Whether the last message has this role. */
 bool conversation_ends_with(const conversation *talk, const char *role);
 
-/* The messages as a JSON array. */
+/* The messages as a JSON array, without those that are left out. */
 void conversation_json(const conversation *talk, json_out *json);
 
-/* All contents one after the other, as a text that goes on: what a person adds starts a line. */
+/* The same contents one after the other, as a text that goes on: what a person adds starts a line.
+ */
 void conversation_text(const conversation *talk, byte_buffer *text);
 
 /* A file of JSON: a list of messages with role and content as strings. Loading replaces all. */

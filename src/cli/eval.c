@@ -165,6 +165,8 @@ static int logits(const arguments *given, cli_session *session)
     logits_run run = {0};
     if (!settings->own.tokens || !settings->own.out || settings->own.data)
         return fail_usage("logits takes --tokens and --out");
+    if (strcmp(settings->own.out, "-") == 0)
+        return fail_usage("--out -: logits go to a file, not to standard output");
     int exit_status = id_lists_read(&rows, settings->own.tokens);
     if (!exit_status)
         exit_status = session_open_model(session, &settings->compute);
@@ -329,10 +331,11 @@ static int perplexity(const arguments *given, cli_session *session)
     const double started = seconds_now();
     if (!exit_status)
         exit_status = score_windows(session, ids.ids, ids.n, window, &run);
-    if (!exit_status || (exit_status == EXIT_INTERRUPTED && run.count)) {
-        const int reported = report_perplexity(settings, &run, window, seconds_now() - started);
-        exit_status = reported ? reported : exit_status;
-    }
+    if (!exit_status)
+        exit_status = report_perplexity(settings, &run, window, seconds_now() - started);
+    else if (exit_status == EXIT_INTERRUPTED && !settings->output.quiet)
+        fprintf(stderr, "[interrupted after %lld of %lld windows]\n", (long long)run.windows,
+                (long long)(ids.n / window));
     mica_token_list_free(&ids);
     return exit_status;
 }

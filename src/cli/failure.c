@@ -89,6 +89,14 @@ void report_brief(void)
     forget_failure();
 }
 
+void report_interrupted(bool json)
+{
+    if (!json || json_was_printed())
+        return;
+    fail_with(MICA_E_CANCELLED, NULL, "interrupted");
+    report_json();
+}
+
 void report_failure(const char *command, bool json)
 {
     if (!failure.set)

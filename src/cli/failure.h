@@ -10,7 +10,7 @@
 
 #include <mica/status.h>
 
-enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130, EXIT_TERMINATED = 143 };
 
 /* Records a failure and returns EXIT_FAILED. where: the file, option or line it is about, or NULL;
  * copied. */
@@ -30,6 +30,9 @@ void forget_failure(void);
 
 /* Says what was recorded in a line on standard error and forgets it, for what goes on after it. */
 void report_brief(void);
+
+/* Interrupted: with --json the error object, where standard output has no object yet. */
+void report_interrupted(bool json);
 
 /* Reports what was recorded. command: "generate", or NULL. Nothing when nothing was recorded. */
 void report_failure(const char *command, bool json);

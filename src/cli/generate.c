@@ -15,6 +15,7 @@
 #include "cli/generate_prompts.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
+#include "cli/prompt_cache.h"
 #include "cli/run_report.h"
 #include "cli/sampling.h"
 #include "cli/session.h"
@@ -38,9 +39,11 @@ typedef struct generation {
     const generate_settings *settings;
     cli_session session;
     prompt_batch batch;
+    prompt_cache cache;
     cli_answer *answers; /* [prompts.n] */
     int64_t *requests;   /* [prompts.n] the engine's numbers */
     int64_t n_submitted, n_finished, n_shown;
+    uint64_t seed;
     double started, loaded, first_token, ended;
 } generation;
 
@@ -61,7 +64,7 @@ static int submit_next(generation *run, const mica_sampling *sampling)
     request.n_top = logprobs > 0 ? (int32_t)logprobs : 0;
     const mica_status status = mica_engine_submit(run->session.engine, &request, &run->requests[i]);
     if (status != MICA_OK)
-        return fail_from(status, run->batch.ids.n > 1 ? "one of the prompts" : "the prompt");
+        return session_refused(status, run->batch.ids.n > 1 ? "one of the prompts" : "the prompt");
     run->n_submitted++;
     return 0;
 }
@@ -92,7 +95,8 @@ static int take_events(generation *run)
         int64_t i = event.request - run->requests[0];
         if (i < 0 || i >= run->n_submitted)
             continue;
-        if (event.kind == MICA_EVENT_TOKEN && run->first_token == 0)
+        const bool drawn = event.kind == MICA_EVENT_TOKEN || event.reason == MICA_FINISH_STOP;
+        if (drawn && run->first_token == 0)
             run->first_token = seconds_now();
         if (run->batch.ids.n == 1)
             progress_end(); /* the bar was the prompt's; now comes text */
@@ -168,6 +172,7 @@ static int print_json(const generation *run)
     const run_totals totals = totals_of(run);
     json_open(&json, NULL, '{');
     json_text(&json, "model", run->session.path);
+    json_unsigned(&json, "seed", run->seed);
     if (run->batch.ids.n == 1)
         report_answer(&json, &run->answers[0], run->session.tokenizer, run->batch.ids.ids,
                       run->batch.ids.starts[1]);
@@ -182,6 +187,7 @@ static int print_json(const generation *run)
         }
         json_close(&json, ']');
     }
+    prompt_cache_report(&json, &run->cache, run->answers[0].usage.cached_tokens);
     report_timing(&json, &totals);
     report_memory(&json, &run->session);
     json_close(&json, '}');
@@ -208,14 +214,20 @@ static int report(const generation *run)
         return exit_status;
     if (output->json)
         return print_json(run);
-    if (run->batch.ids.n == 1 && !only->last_was_newline)
+    if (run->batch.ids.n == 1 && !only->last_was_newline && (only->wrote || !interrupted()))
         putchar('\n');
     if (fflush(stdout) != 0)
         return fail_with(MICA_E_IO, "standard output", "cannot be written");
-    if (!output->quiet) {
+    if (!output->quiet && run->first_token == 0 && interrupted())
+        fputs("[interrupted before the first token]\n", stderr);
+    else if (!output->quiet) {
         const run_totals totals = totals_of(run);
         report_line(&totals);
+        if (run->settings->sampling.seed.random)
+            fprintf(stderr, "[seed %llu]\n", (unsigned long long)run->seed);
     }
+    if (!output->quiet)
+        prompt_cache_line(&run->cache, only->usage.cached_tokens);
     return 0;
 }
 
@@ -241,8 +253,11 @@ static int open_all(generation *run, const arguments *given)
     if (!run->batch.chat)
         session->decode_flags |= MICA_DECODE_CONTINUE;
     const int64_t n = run->batch.ids.n;
-    return session_open_engine(session, given, &settings->engine,
-                               n < MOST_SEQUENCES ? n : MOST_SEQUENCES);
+    exit_status = session_open_engine(session, given, &settings->engine,
+                                      n < MOST_SEQUENCES ? n : MOST_SEQUENCES);
+    run->cache.prompt = run->batch.ids.ids;
+    run->cache.n_prompt = run->batch.ids.starts[1];
+    return exit_status ? exit_status : prompt_cache_load(&run->cache, session);
 }
 
 static int make_answers(generation *run)
@@ -262,30 +277,47 @@ static int make_answers(generation *run)
     return 0;
 }
 
+/* Runs the prompts, keeps what is to be kept, and says what came of it. */
+static int run_and_report(generation *run, const mica_sampling *sampling)
+{
+    const int exit_status = steps(run, sampling);
+    if (exit_status != 0 && exit_status != EXIT_INTERRUPTED)
+        return exit_status;
+    const int kept = prompt_cache_save(&run->cache, &run->session);
+    if (kept && run->settings->output.json)
+        return kept; /* the error is the one object */
+    const int reported = report(run);
+    return reported ? reported : kept ? kept : exit_status;
+}
+
 static int generate(const arguments *given)
 {
-    generation run = {.settings = given->settings, .started = seconds_now()};
+    const generate_settings *settings = given->settings;
+    generation run = {.settings = settings,
+                      .cache = {.path = settings->prompt.prompt_cache_file,
+                                .read_only = settings->prompt.prompt_cache_ro},
+                      .started = seconds_now()};
     sampling_lists lists = {0};
-    mica_sampling sampling;
+    mica_sampling sampling = {0};
     progress_allow(!run.settings->output.quiet);
     int exit_status =
         prompts_check(&run.settings->prompt, &run.settings->template, run.settings->output.json);
+    if (!exit_status && option_times(given, "prompt") > 1)
+        exit_status = fail_usage("--prompt was given %d times: --prompts FILE takes several",
+                                 option_times(given, "prompt"));
+    if (!exit_status)
+        exit_status = prompt_cache_check(&run.cache);
     if (!exit_status)
         exit_status = open_all(&run, given);
     run.loaded = seconds_now();
     run.started += seconds_reading(); /* who types slowly does not make loading slow */
     if (!exit_status)
-        exit_status =
-            sampling_make(&run.settings->sampling, run.session.tokenizer, &lists, &sampling);
+        exit_status = sampling_make(&run.settings->sampling, &run.session, &lists, &sampling);
+    run.seed = sampling.seed;
     if (!exit_status)
         exit_status = make_answers(&run);
-    if (!exit_status) {
-        exit_status = steps(&run, &sampling);
-        if (exit_status == 0 || exit_status == EXIT_INTERRUPTED) {
-            const int reported = report(&run);
-            exit_status = reported ? reported : exit_status;
-        }
-    }
+    if (!exit_status)
+        exit_status = run_and_report(&run, &sampling);
     for (int64_t i = 0; run.answers && i < run.batch.ids.n; i++)
         answer_free(&run.answers[i]);
     free(run.answers);
@@ -301,6 +333,7 @@ static const option_group groups[] = {
     SHARED_GROUP("Chat template", template, generate_settings),
     SHARED_GROUP("End of the answer", ending, generate_settings),
     SHARED_GROUP("Sampling", sampling, generate_settings),
+    {"Seed", seed_options, offsetof(generate_settings, sampling)},
     SHARED_GROUP("Model", model, generate_settings),
     SHARED_GROUP("Computing", compute, generate_settings),
     SHARED_GROUP("Keys and values", engine, generate_settings),
@@ -314,6 +347,9 @@ static const command_example examples[] = {
      "mica generate --model model.gguf --prompt \"Name three rivers.\" --temp 0.7 --seed 1"},
     {"A prompt from a pipe, the answer as JSON",
      "git log -1 | mica generate --model model.gguf --prompt - --json"},
+    {"Compute a long text once; later prompts that begin with it, and name the same file, go on "
+     "there",
+     "mica generate --model model.gguf -f book.txt --prompt-cache-file book.kv --max-tokens 0"},
     {0}};
 
 const command_spec generate_command = {
@@ -323,12 +359,14 @@ const command_spec generate_command = {
         "Computes the prompt and writes the continuation to standard output as it comes. "
         "A timing line follows on standard error. For a model with a chat template the prompt is a "
         "user's message, and what it thinks before it answers is shown dimmed on a terminal.\n\n"
-        "With --json: prompt_tokens, tokens, text, finish_reason (stop, length, stop_string, "
+        "With --json: seed, prompt_tokens, tokens, text, finish_reason (stop, length, stop_string, "
         "memory, cancelled), reasoning where the model thought first, logprobs with --logprobs, "
         "timing (load_s, ttft_s, prefill_tok_s, "
         "decode_tok_s) and memory in bytes (weights: of the model's tensors; kv: keys and values "
         "at most; program_peak: everything that mica allocated at most, mapped weights aside; "
-        "process_peak: resident memory at most). Several prompts give a list under results.",
+        "process_peak: resident memory at most), and with --prompt-cache-file prompt_cache (file; "
+        "cached_tokens: of the prompt, not computed; saved_tokens: written after the run, 0 when "
+        "the file stayed as it was). Several prompts give a list under results.",
     .operands = "",
     .groups = groups,
     .n_groups = COUNT_OF(groups),

@@ -99,7 +99,7 @@ int help_overview(FILE *out)
     for (int i = 0; (command = command_at(i)) != NULL; i++)
         fprintf(out, "  %-10s %s\n", command->name, command->summary);
     fputs("\n'mica help COMMAND' or 'mica COMMAND --help' describes one of them.\n"
-          "Exit status: 0 done, 1 failed, 2 bad usage, 130 interrupted.\n",
+          "Exit status: 0 done, 1 failed, 2 bad usage, 130 interrupted, 143 terminated.\n",
           out);
     return written(out);
 }

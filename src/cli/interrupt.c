@@ -10,15 +10,30 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/failure.h"
+
 static volatile sig_atomic_t flag;
 static mica_engine *_Atomic watched;
+static volatile sig_atomic_t at_once, at_once_json;
 
 /* A signal also puts a byte into this pipe, so that waiting for input and for a signal is one wait,
  * whichever thread the signal came to. -1 where the system refused it. */
 static int signal_pipe[2] = {-1, -1};
 
+/* Only what a signal handler may call. What waits in stdio's buffers is lost. */
+static void end_now(int number)
+{
+    static const char error[] =
+        "{\"error\": {\"code\": \"cancelled\", \"message\": \"interrupted\", \"where\": null}}\n";
+    if (at_once_json && write(STDOUT_FILENO, error, sizeof error - 1) < 0)
+        _exit(EXIT_FAILED);
+    _exit(number == SIGTERM ? EXIT_TERMINATED : EXIT_INTERRUPTED);
+}
+
 static void on_signal(int number)
 {
+    if (at_once)
+        end_now(number);
     const int before = errno;
     mica_engine *engine = watched;
     flag = number;
@@ -41,6 +56,14 @@ void interrupt_install(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+}
+
+void interrupt_at_once(bool json)
+{
+    at_once_json = json;
+    at_once = true;
+    if (interrupted())
+        end_now(flag);
 }
 
 void interrupt_watch(mica_engine *engine)

@@ -11,6 +11,10 @@
 
 void interrupt_install(void);
 
+/* From now on a signal ends the program by itself, for work that leaves nothing half done; with
+ * --json the error object goes out first. */
+void interrupt_at_once(bool json);
+
 /* From now on a signal also ends the step that this engine computes; NULL: none. */
 void interrupt_watch(mica_engine *engine);
 

@@ -14,6 +14,8 @@
 
 #define MAX_DEPTH 64
 
+static bool printed;
+
 static void quote(json_out *json, const char *bytes, size_t n)
 {
     if (n > SIZE_MAX / 16) {
@@ -70,6 +72,12 @@ void json_integer(json_out *json, const char *key, int64_t value)
 {
     begin(json, key);
     buffer_format(&json->text, "%lld", (long long)value);
+}
+
+void json_unsigned(json_out *json, const char *key, uint64_t value)
+{
+    begin(json, key);
+    buffer_format(&json->text, "%llu", (unsigned long long)value);
 }
 
 void json_bool(json_out *json, const char *key, bool value)
@@ -184,6 +192,7 @@ int json_print(json_out *json)
 {
     int exit_status = 0;
     buffer_add(&json->text, "\n", 1);
+    printed = !json->text.failed;
     if (json->text.failed)
         exit_status = fail_memory();
     else if (fwrite(json->text.bytes, 1, json->text.length, stdout) != json->text.length ||
@@ -191,6 +200,11 @@ int json_print(json_out *json)
         exit_status = fail_with(MICA_E_IO, "standard output", "cannot be written");
     json_free(json);
     return exit_status;
+}
+
+bool json_was_printed(void)
+{
+    return printed;
 }
 
 void json_free(json_out *json)

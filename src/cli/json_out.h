@@ -24,6 +24,7 @@ void json_close(json_out *json, char bracket);
 void json_text(json_out *json, const char *key, const char *text);
 void json_bytes(json_out *json, const char *key, const char *bytes, size_t n);
 void json_integer(json_out *json, const char *key, int64_t value);
+void json_unsigned(json_out *json, const char *key, uint64_t value);
 void json_bool(json_out *json, const char *key, bool value);
 void json_null(json_out *json, const char *key);
 
@@ -42,6 +43,9 @@ void json_copy(json_out *json, const mica_json *value);
 
 /* Prints the object and a newline and frees it: 0, or 1 when memory or standard output failed. */
 int json_print(json_out *json);
+
+/* Whether json_print has written something. */
+bool json_was_printed(void);
 
 void json_free(json_out *json);
 

@@ -20,8 +20,10 @@
 #include <dlfcn.h>
 #include <histedit.h>
 #include <locale.h>
+#include <sys/ioctl.h>
 
 #define HISTORY_LINES 1000
+#define CONTROL_D     4
 
 typedef struct editing {
     void *library;
@@ -63,11 +65,17 @@ static char *prompt_for_libedit(EditLine *line)
     return prompt;
 }
 
+/* What was typed before the line was asked for, or -1: not looked yet. The terminal still made
+ * lines then, and keeps the Ctrl-D that ended one as a byte 0. */
+static int typed_before = -1;
+
 /* One character: 1, 0 at the end, -1 when a signal came. */
 static int read_character(EditLine *line, wchar_t *character)
 {
     mbstate_t state = {0};
     (void)line;
+    if (typed_before < 0 && ioctl(STDIN_FILENO, FIONREAD, &typed_before) != 0)
+        typed_before = 0;
     for (;;) {
         char byte;
         if (!interrupt_wait(STDIN_FILENO))
@@ -77,6 +85,8 @@ static int read_character(EditLine *line, wchar_t *character)
             continue;
         if (n <= 0)
             return (int)n;
+        if (typed_before > 0 && typed_before-- && byte == '\0')
+            byte = CONTROL_D;
         const size_t used = mbrtowc(character, &byte, 1, &state);
         if (used == (size_t)-2)
             continue;
@@ -142,6 +152,7 @@ static line_result read_edited(editing *edit, const char *prompt, byte_buffer *l
     HistEvent event;
     int n = 0;
     current_prompt = prompt;
+    typed_before = -1;
     const char *text = edit->gets(edit->line, &n);
     if (interrupted()) {
         fputc('\n', stdout);

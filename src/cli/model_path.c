@@ -7,6 +7,7 @@
 #include "cli/model_path.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -192,6 +193,22 @@ static int find_built_in(char path[MODEL_PATH_BYTES])
                      BUILT_IN);
 }
 
+/* What stands under a name without being a model, or why it cannot be looked at; NULL: nothing. */
+static const char *in_the_way(const char *path)
+{
+    struct stat facts;
+    if (stat(path, &facts) == 0)
+        return S_ISCHR(facts.st_mode) || S_ISBLK(facts.st_mode) ? "a device"
+               : S_ISFIFO(facts.st_mode)                        ? "a pipe"
+               : S_ISSOCK(facts.st_mode)                        ? "a socket"
+                                                                : "neither a file nor a folder";
+    if (errno == ELOOP)
+        return "a symbolic link that leads back to itself";
+    if (errno == EACCES)
+        return "behind a folder that may not be entered";
+    return lstat(path, &facts) == 0 ? "a symbolic link to what is not there" : NULL;
+}
+
 int model_path_find(const char *name, char path[MODEL_PATH_BYTES])
 {
     if (!name)
@@ -201,6 +218,10 @@ int model_path_find(const char *name, char path[MODEL_PATH_BYTES])
         return fail_usage("--model '%s' cannot be a path", name);
     if (is_file(path) || is_folder(path))
         return enter_folder(path);
+    const char *other = in_the_way(path);
+    if (other)
+        return fail_with(MICA_E_ARGUMENT, name, "this is %s; a model is a regular file or a folder",
+                         other);
     const bool plain = name[0] != '/' && name[0] != '.' && !strstr(name, "..");
     if (plain && (in_own_cache(name, path) || in_hub_cache(name, path)))
         return enter_folder(path);
@@ -209,8 +230,9 @@ int model_path_find(const char *name, char path[MODEL_PATH_BYTES])
         return fail_with(MICA_E_NOT_FOUND, name, "there is no such file or folder");
     own_cache(cache);
     hub_cache(hub);
-    return fail_with(MICA_E_NOT_FOUND, name,
-                     "no such file or folder, and no model of this name in %s or in the Hugging "
-                     "Face cache %s",
-                     *cache ? cache : "the cache (HOME is not set)", hub);
+    return fail_with(
+        MICA_E_NOT_FOUND, name,
+        "no such file or folder, and no model of this name in %s or in %s%s",
+        *cache ? cache : "mica's cache (set HOME or MICA_CACHE_DIR)",
+        *hub ? "the Hugging Face cache " : "the Hugging Face cache (set HOME or HF_HOME)", hub);
 }

@@ -142,6 +142,28 @@ static int read_integer(const option_spec *option, const char *value, size_t n, 
     return check_range(option, value, (double)*number);
 }
 
+/* All of text as digits up to 2^64 - 1. */
+static bool read_unsigned(const char *text, uint64_t *number)
+{
+    uint64_t made = 0;
+    for (const char *at = text; *at; at++) {
+        const unsigned digit = (unsigned)(unsigned char)*at - '0';
+        if (digit > 9 || made > (UINT64_MAX - digit) / 10)
+            return false;
+        made = 10 * made + digit;
+    }
+    *number = made;
+    return *text != '\0';
+}
+
+static int read_seed(const option_spec *option, const char *value, option_seed *seed)
+{
+    seed->random = strcmp(value, "random") == 0 || strcmp(value, "-1") == 0;
+    if (!seed->random && !read_unsigned(value, &seed->value))
+        return bad_value(option, value, "from 0 to 18446744073709551615, or random (-1)");
+    return 0;
+}
+
 static int read_choice(const option_spec *option, const char *value, size_t n, int64_t *chosen)
 {
     int length;
@@ -207,6 +229,8 @@ static int set_value(const option_spec *option, void *field, const char *value)
             return bad_value(option, value, "a number is needed");
         *(double *)field = real;
         return check_range(option, value, real);
+    case OPTION_SEED:
+        return read_seed(option, value, field);
     case OPTION_SIZE:
         if (mica_size_parse(value, &integer) != MICA_OK)
             return bad_value(option, value, "an amount like 800M, 4G or 1.5Gi is needed");
@@ -340,10 +364,15 @@ void options_free(parsed_line *parsed)
     *parsed = (parsed_line){0};
 }
 
+int option_times(const arguments *given, const char *name)
+{
+    int n = 0;
+    for (int i = 0; i < given->n_given; i++)
+        n += strcmp(given->given[i]->name, name) == 0;
+    return n;
+}
+
 bool option_given(const arguments *given, const char *name)
 {
-    for (int i = 0; i < given->n_given; i++)
-        if (strcmp(given->given[i]->name, name) == 0)
-            return true;
-    return false;
+    return option_times(given, name) > 0;
 }

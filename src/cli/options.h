@@ -20,6 +20,7 @@ typedef enum option_kind {
     OPTION_TEXTS,    /* text_list: may be given several times */
     OPTION_INTEGER,  /* int64_t */
     OPTION_REAL,     /* double */
+    OPTION_SEED,     /* option_seed: 0 to 2^64 - 1, "random" or -1 */
     OPTION_SIZE,     /* int64_t: bytes, with K M G Ki Mi Gi */
     OPTION_CHOICE,   /* int: which of the words in `value` */
     OPTION_INTEGERS, /* integer_list: separated by commas */
@@ -37,6 +38,11 @@ typedef struct integer_list {
     int64_t items[MAX_LIST];
     int n;
 } integer_list;
+
+typedef struct option_seed {
+    uint64_t value;
+    bool random; /* one is to be drawn */
+} option_seed;
 
 typedef struct option_spec {
     const char *name; /* without dashes */
@@ -78,6 +84,7 @@ typedef struct command_spec {
     const option_group *groups;
     int n_groups;
     const command_example *examples; /* ends with an empty one */
+    bool ends_at_once; /* a signal ends it wherever it is: it leaves nothing half done */
     size_t settings_size;
     int (*run)(const arguments *given);
 } command_spec;
@@ -100,6 +107,9 @@ void options_free(parsed_line *parsed);
 
 /* Whether an option of this name was on the command line. */
 bool option_given(const arguments *given, const char *name);
+
+/* How many times it was. */
+int option_times(const arguments *given, const char *name);
 
 /* Whether --json is among the words, looked for before they are parsed. */
 bool options_ask_for_json(int argc, char *const *argv);

@@ -109,8 +109,10 @@ static int print_text(const prediction *made, const cli_session *session, mica_k
     line("total", plan->total, "weights, kv, the larger peak, overhead");
     if (plan->limit) {
         mica_size_format(size, plan->limit);
-        printf("%-22s %12s   of %s\n", fits(plan) ? "fits" : "does not fit",
-               fits(plan) ? "yes" : "no", size);
+        if (fits(plan))
+            printf("%-22s %12s   under the limit of %s\n", "fits", "yes", size);
+        else
+            printf("it does not fit under the limit of %s\n", size);
     }
     snprintf(note, sizeof note, "tokens of one sequence%s", plan->limit ? " under the limit" : "");
     printf("%-22s %12lld   %s\n", "longest context", (long long)plan->max_context, note);
@@ -161,6 +163,8 @@ static int plan(const arguments *given)
     if (!exit_status)
         exit_status = settings->output.json ? print_json(&made, &session, kv)
                                             : print_text(&made, &session, kv);
+    if (!exit_status && !fits(&made.plan))
+        exit_status = EXIT_FAILED; /* what there is to say has been printed */
     session_close(&session);
     return exit_status;
 }
@@ -186,16 +190,19 @@ const command_spec plan_command = {
     .description =
         "Prints the memory that weights, keys and values and the steps' programs will take, and "
         "the longest context that fits under --memory-limit, which is planned for here and not "
-        "obeyed. The peaks are exact; the overhead is an upper bound for what else a run holds, so "
-        "that a run under a limit of the total succeeds.\n\n"
+        "obeyed. Exit status 1 says that the whole does not fit under it. The peaks are exact; the "
+        "overhead is an upper bound for what else a run holds, so that a run under a limit of the "
+        "total succeeds.\n\n"
         "The predicted speed is the memory bandwidth divided by what a token reads: an upper "
-        "bound. The bandwidth is measured for at most 0.3 seconds by reading a buffer on all "
-        "threads; a model that fits into the processor's caches can be faster.\n\n"
+        "bound. The bandwidth is the best of a few readings of a buffer, on all threads with many "
+        "streams each, in 0.3 seconds at most; a model that fits into the processor's caches can "
+        "be faster.\n\n"
         "With --json sizes are bytes and bandwidth is bytes a second.",
     .operands = "",
     .groups = groups,
     .n_groups = COUNT_OF(groups),
     .examples = examples,
+    .ends_at_once = true,
     .settings_size = sizeof(plan_settings),
     .run = plan,
 };

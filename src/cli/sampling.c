@@ -5,12 +5,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "cli/failure.h"
 
 #define MOST_BREAKERS 4096
 
-static int read_bias(const char *text, mica_logit_bias *bias)
+static int read_bias(const char *text, int64_t n_vocab, mica_logit_bias *bias)
 {
     const char *equals = strchr(text, '=');
     int64_t id;
@@ -18,6 +19,9 @@ static int read_bias(const char *text, mica_logit_bias *bias)
     if (!equals || !mica_integer_parse(text, (size_t)(equals - text), &id) || id < 0 ||
         id > INT32_MAX || !mica_number_parse(equals + 1, strlen(equals + 1), &value))
         return fail_usage("--logit-bias '%s': ID=X is needed, say 42=-5.5", text);
+    if (id >= n_vocab)
+        return fail_usage("--logit-bias '%s': the model has the tokens 0 to %lld", text,
+                          (long long)n_vocab - 1);
     *bias = (mica_logit_bias){.token = (int32_t)id, .bias = (float)value};
     return 0;
 }
@@ -77,16 +81,29 @@ static int find_breakers(const sampling_settings *settings, const mica_tokenizer
     return exit_status;
 }
 
-int sampling_make(const sampling_settings *settings, const mica_tokenizer *tokenizer,
+static int choose_seed(const option_seed *given, uint64_t *seed)
+{
+    *seed = given->value;
+    if (!given->random)
+        return 0;
+    if (getrandom(seed, sizeof *seed, 0) != (ssize_t)sizeof *seed)
+        return fail_with(MICA_E_IO, "--seed", "the system gave no random seed");
+    *seed >>= 11;
+    return 0;
+}
+
+int sampling_make(const sampling_settings *settings, const cli_session *session,
                   sampling_lists *lists, mica_sampling *sampling)
 {
-    int exit_status = 0;
+    uint64_t seed;
+    int exit_status = choose_seed(&settings->seed, &seed);
     for (int i = 0; i < settings->logit_bias.n && !exit_status; i++)
-        exit_status = read_bias(settings->logit_bias.items[i], &lists->bias[i]);
+        exit_status =
+            read_bias(settings->logit_bias.items[i], session->facts.n_vocab, &lists->bias[i]);
     if (!exit_status && settings->dry_multiplier > 0)
-        exit_status = find_breakers(settings, tokenizer, lists);
+        exit_status = find_breakers(settings, session->tokenizer, lists);
     *sampling = (mica_sampling){.temperature = (float)settings->temperature,
-                                .seed = (uint64_t)settings->seed,
+                                .seed = seed,
                                 .top_k = (int32_t)settings->top_k,
                                 .typical_p = (float)settings->typical_p,
                                 .top_p = (float)settings->top_p,

@@ -4,7 +4,7 @@
 #ifndef MICA_CLI_SAMPLING_H
 #define MICA_CLI_SAMPLING_H
 
-#include "cli/settings.h"
+#include "cli/session.h"
 
 /* The lists that a mica_sampling points to. Zero-initialise. */
 typedef struct sampling_lists {
@@ -13,8 +13,9 @@ typedef struct sampling_lists {
     mica_logit_bias bias[MAX_LIST];
 } sampling_lists;
 
-/* Fills *sampling; it points into *lists. tokenizer may be NULL. */
-int sampling_make(const sampling_settings *settings, const mica_tokenizer *tokenizer,
+/* Fills *sampling; it points into *lists. A random seed is drawn here, below 2^53 so that every
+ * reader of JSON keeps it. */
+int sampling_make(const sampling_settings *settings, const cli_session *session,
                   sampling_lists *lists, mica_sampling *sampling);
 
 void sampling_free(sampling_lists *lists);

@@ -107,9 +107,8 @@ static int add_named_end(cli_session *session, const char *text)
     int64_t id;
     if (mica_integer_parse(text, strlen(text), &id)) {
         if (id < 0 || id >= session->facts.n_vocab)
-            return fail_with(MICA_E_ARGUMENT, "--extra-eos-token",
-                             "token %lld is not in the vocabulary of %lld", (long long)id,
-                             (long long)session->facts.n_vocab);
+            return fail_usage("--extra-eos-token %lld: the model has the tokens 0 to %lld",
+                              (long long)id, (long long)session->facts.n_vocab - 1);
         return add_end_id(session, (int32_t)id);
     }
     if (!session->tokenizer)
@@ -126,6 +125,9 @@ int session_add_endings(cli_session *session, const ending_settings *settings)
     int exit_status = 0;
     if (settings->stop.n && !session->tokenizer)
         return fail_with(MICA_E_ARGUMENT, "--stop", "the model has no tokenizer");
+    for (int i = 0; i < settings->stop.n; i++)
+        if (!*settings->stop.items[i])
+            return fail_usage("--stop '': a text is needed");
     for (int i = 0; i < settings->extra_eos_token.n && !exit_status; i++)
         exit_status = add_named_end(session, settings->extra_eos_token.items[i]);
     return exit_status;
@@ -167,9 +169,8 @@ static void end_text(void *stream)
 int session_check_context(const cli_session *session, const engine_settings *settings)
 {
     if (settings->context > session->facts.context)
-        return fail_with(MICA_E_ARGUMENT, "--context",
-                         "%lld tokens are more than the %lld that the model was made for",
-                         (long long)settings->context, (long long)session->facts.context);
+        return fail_usage("--context %lld is more than the %lld tokens that the model was made for",
+                          (long long)settings->context, (long long)session->facts.context);
     return 0;
 }
 
@@ -198,6 +199,16 @@ int session_open_engine(cli_session *session, const arguments *given,
         return fail_from(status, session->path);
     interrupt_watch(session->engine);
     return 0;
+}
+
+int session_refused(mica_status status, const char *where)
+{
+    if (status != MICA_E_MEMORY)
+        return fail_from(status, where);
+    return fail_with(status, where,
+                     "%s; --kv-memory SIZE allows more, --context N makes room for N tokens where "
+                     "they fit, --kv q8 takes half as much",
+                     mica_last_error());
 }
 
 int64_t session_computed(const cli_session *session)

@@ -45,6 +45,9 @@ int session_open_engine(cli_session *session, const arguments *given,
                         const engine_settings *settings, int64_t sequences);
 
 /* Positions that the engine has computed since it was opened. */
+/* Records why the engine did not take a request, with the options that help where KV is short. */
+int session_refused(mica_status status, const char *where);
+
 int64_t session_computed(const cli_session *session);
 
 void session_close(cli_session *session);

@@ -39,7 +39,7 @@ const option_spec model_options[] = {
 const option_spec compute_options[] = {
     {"device", 0, OPTION_CHOICE, COMPUTE(device), "auto|cpu", "auto", 0, 0,
      "Where to compute. This build has the processor only."},
-    {"threads", 't', OPTION_INTEGER, COMPUTE(threads), "N", NULL, 1, 4096,
+    {"threads", 't', OPTION_INTEGER, COMPUTE(threads), "N", NULL, 1, MICA_MAX_THREADS,
      "Worker threads. By default what the processor affinity and the control group's quota allow. "
      "Results do not depend on it."},
     {"activations", 0, OPTION_CHOICE, COMPUTE(activations), "auto|f32|int8|bf16", "auto", 0, 0,
@@ -60,26 +60,28 @@ const option_spec engine_options[] = {
      "mlx-lm's spelling: 8 is --kv q8, 4 is --kv q4."},
     {"kv-memory", 0, OPTION_SIZE, ENGINE(kv_memory), "SIZE", NULL, 1, 1e18,
      "Memory for keys and values at most. By default half of what is free after the weights, under "
-     "--memory-limit all but what steps need, and no more than the context needs."},
+     "--memory-limit all but what steps need, with --context as much as one sequence of it takes "
+     "where that fits, and no more than the context needs."},
     {0}};
 
 const option_spec sampling_options[] = {
     {"temp", 0, OPTION_REAL, SAMPLING(temperature), "X", "0", 0, 1000,
      "Temperature. 0 always takes the likeliest token."},
     {"top-p", 0, OPTION_REAL, SAMPLING(top_p), "P", "1", 0, 1,
-     "Keeps the fewest likeliest tokens whose probabilities reach P together; 1 keeps all."},
+     "Keeps the fewest likeliest tokens whose probabilities reach P together; 0 and 1 keep all."},
     {"min-p", 0, OPTION_REAL, SAMPLING(min_p), "P", "0", 0, 1,
      "Drops tokens with less than P times the probability of the likeliest."},
     {"top-k", 0, OPTION_INTEGER, SAMPLING(top_k), "N", "0", 0, 1e9,
      "Keeps the N likeliest tokens; 0 keeps all."},
     {"typical-p", 0, OPTION_REAL, SAMPLING(typical_p), "P", "1", 0, 1,
-     "Keeps the most typical tokens whose probabilities reach P together; 1 keeps all."},
+     "Keeps the most typical tokens whose probabilities reach P together; 0 and 1 keep all."},
     {"xtc-probability", 0, OPTION_REAL, SAMPLING(xtc_probability), "P", "0", 0, 1,
      "The chance that all tokens over --xtc-threshold go, but the least likely of them."},
     {"xtc-threshold", 0, OPTION_REAL, SAMPLING(xtc_threshold), "P", "0.1", 0, 1,
      "The probability from which --xtc-probability drops tokens."},
-    {"repetition-penalty", 0, OPTION_REAL, SAMPLING(repetition_penalty), "X", "1", 0, 100,
-     "Divides the logits of recent tokens by X (multiplies negative ones); 1 is off."},
+    {"repetition-penalty", 0, OPTION_REAL, SAMPLING(repetition_penalty), "X", "1", 0.01, 100,
+     "Divides the logits of recent tokens by X (multiplies negative ones); 1 is off, and X under 1 "
+     "favours them."},
     {"repetition-context-size", 0, OPTION_INTEGER, SAMPLING(repetition_window), "N", "64", 1, 1e9,
      "How many of the last tokens, prompt included, --repetition-penalty looks at."},
     {"presence-penalty", 0, OPTION_REAL, SAMPLING(presence_penalty), "X", "0", -100, 100,
@@ -100,8 +102,18 @@ const option_spec sampling_options[] = {
      "asterisks break."},
     {"logit-bias", 0, OPTION_TEXTS, SAMPLING(logit_bias), "ID=X", NULL, 0, 0,
      "Adds X to the logit of the token with this id. May be given several times."},
-    {"seed", 's', OPTION_INTEGER, SAMPLING(seed), "N", "0", 0, 9e18,
-     "Seed of the draws. The same seed gives the same text, whatever else runs beside it."},
+    {0}};
+
+const option_spec seed_options[] = {
+    {"seed", 's', OPTION_SEED, SAMPLING(seed), "N", "0", 0, 0,
+     "Seed of the draws, 0 to 18446744073709551615. The same seed gives the same text, whatever "
+     "else runs beside it. random (or -1) draws one, which is reported."},
+    {0}};
+
+const option_spec random_seed_options[] = {
+    {"seed", 's', OPTION_SEED, SAMPLING(seed), "N", "random", 0, 0,
+     "Seed of the draws, 0 to 18446744073709551615. The same seed and messages give the same "
+     "answers. random (or -1) draws one; /stats shows it."},
     {0}};
 
 const option_spec template_options[] = {

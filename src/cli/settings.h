@@ -41,7 +41,7 @@ typedef struct sampling_settings {
     double dry_multiplier, dry_base;
     int64_t dry_allowed_length, dry_window;
     text_list dry_breakers, logit_bias;
-    int64_t seed;
+    option_seed seed;
 } sampling_settings;
 
 typedef struct template_settings {
@@ -58,6 +58,9 @@ typedef struct ending_settings {
 extern const option_spec template_options[], ending_options[];
 extern const option_spec output_options[], model_options[], compute_options[], engine_options[],
     sampling_options[];
+
+/* --seed, apart since its default differs: 0, or a random one. Both are of sampling_settings. */
+extern const option_spec seed_options[], random_seed_options[];
 
 /* A group of a command whose settings structure has a member of this name. */
 #define SHARED_GROUP(title, what, type)                                                            \

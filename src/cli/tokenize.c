@@ -307,6 +307,7 @@ const command_spec tokenize_command = {
     .groups = groups,
     .n_groups = COUNT_OF(groups),
     .examples = examples,
+    .ends_at_once = true,
     .settings_size = sizeof(tokenize_settings),
     .run = tokenize,
 };

@@ -10,9 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "core/backend.h"
 #include "core/graph.h"
 #include "core/program_cache.h"
+
+_Static_assert(MICA_MAX_THREADS == MICA__WORKERS_MAX, "the public bound is the workers' own");
 
 #define DEFAULT_CACHE_BYTES ((int64_t)64 << 20)
 #define DEFAULT_POOL_BYTES  ((int64_t)256 << 20)
@@ -21,9 +24,7 @@ static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static mica__runtime *process_runtime;
 static _Thread_local mica_ctx *current;
 
-/* --- errors
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 mica_status mica__ctx_fail(mica_ctx *ctx, mica_status status)
 {
@@ -52,9 +53,7 @@ void mica_clear_error(mica_ctx *mc)
     mc->message[0] = '\0';
 }
 
-/* --- runtime
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- runtime ---------------------------------------------------------------------------------- */
 
 static void runtime_free(mica__runtime *runtime)
 {
@@ -67,9 +66,11 @@ static void runtime_free(mica__runtime *runtime)
         for (int32_t n = atomic_load(&array->kept); n > 0; n--)
             mica_release(array);
     }
-    if (leaked && runtime->log)
-        runtime->log(runtime->log_user, 1,
-                     "arrays were still kept when the runtime closed; they are freed");
+    if (leaked)
+        mica__log(MICA_LOG_WARNING,
+                  "%lld arrays were still kept when the runtime closed; they are freed",
+                  (long long)leaked);
+    mica__log_set(MICA_LOG_NONE, NULL, NULL);
     mica__program_cache_free(runtime->cache);
     mica__workers_free(runtime->workers);
     mica__pool_free(runtime->pool);
@@ -108,6 +109,9 @@ static mica_status runtime_start(mica__runtime *runtime, const mica_options *opt
     if (!runtime->pool)
         return MICA_E_MEMORY;
     MICA_TRY(mica__workers_new(runtime->threads, &runtime->workers));
+    char cpu[MICA__CPU_TEXT_BYTES];
+    mica__log(MICA_LOG_INFO, "kernels for %s, %d threads, memory limit %lld bytes (0: none)",
+              mica__cpu_describe(&runtime->cpu, cpu), runtime->threads, (long long)limit);
     const int64_t cache =
         options->program_cache_bytes ? options->program_cache_bytes : DEFAULT_CACHE_BYTES;
     return mica__program_cache_new(cache, &runtime->cache);
@@ -122,8 +126,8 @@ static mica__runtime *runtime_new(const mica_options *options)
     if (!runtime)
         return NULL;
     pthread_mutex_init(&runtime->lock, NULL);
-    runtime->log = options->log;
-    runtime->log_user = options->log_user;
+    mica__log_set(options->log_level ? options->log_level : MICA_LOG_INFO, options->log,
+                  options->log_user);
     if (runtime_start(runtime, options) != MICA_OK) {
         runtime_free(runtime);
         return NULL;
@@ -131,9 +135,7 @@ static mica__runtime *runtime_new(const mica_options *options)
     return runtime;
 }
 
-/* --- contexts
- * --------------------------------------------------------------------------------------------------
- */
+/* --- contexts --------------------------------------------------------------------------------- */
 
 static mica_scope *scope_new(mica_ctx *ctx)
 {
@@ -253,9 +255,7 @@ mica_counters mica_counters_read(const mica_ctx *mc)
     };
 }
 
-/* --- scopes
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- scopes ----------------------------------------------------------------------------------- */
 
 mica_scope *mica_scope_push(mica_ctx *mc)
 {

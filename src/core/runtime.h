@@ -36,8 +36,6 @@ typedef struct mica__runtime {
     struct mica__program_cache *cache;
     _Atomic int64_t programs_compiled, cache_hits, programs_run, recomputed;
     int64_t pool_bytes;
-    void (*log)(void *user, int level, const char *message);
-    void *log_user;
 } mica__runtime;
 
 struct mica_scope {

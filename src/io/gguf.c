@@ -40,7 +40,7 @@ struct mica__gguf {
     mica__map *names; /* to the index in tensors, when joined */
 };
 
-/* --- split models --- */
+/* --- split models ----------------------------------------------------------------------------- */
 
 /* Splits "<prefix>-00002-of-00003.gguf" into the length of the prefix, 2 and 3. */
 static bool parse_split_name(const char *path, int64_t *prefix, int *number, int *count)
@@ -88,7 +88,7 @@ static mica_status expect_i64(const mica__gguf_part *part, const char *key, int6
     return MICA_OK;
 }
 
-/* --- opening --- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static void close_part(part_file *part)
 {
@@ -350,7 +350,7 @@ void mica__gguf_close(mica__gguf *gguf)
     mica__free(gguf);
 }
 
-/* --- reading --- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 int mica__gguf_version(const mica__gguf *gguf)
 {
@@ -412,7 +412,7 @@ const mica__gguf_tensor *mica__gguf_find_tensor(const mica__gguf *gguf, const ch
     return names && mica__map_find(names, name, strlen(name), &i) ? &gguf->tensors[i] : NULL;
 }
 
-/* --- typed values --- */
+/* --- typed values ----------------------------------------------------------------------------- */
 
 static bool load_i64(mica__gguf_type type, const uint8_t *at, int64_t *value)
 {

@@ -52,9 +52,7 @@ static const char *const never_false[] = {
     "causal", "is_causal", "use_causal_mask", "scale_attn_weights", "use_rope",
 };
 
-/* --- making
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 static mica_status take_marks(mica__config *config)
 {
@@ -90,9 +88,7 @@ void mica__config_free(mica__config *config)
     config->used = NULL;
 }
 
-/* --- looking up
- * ------------------------------------------------------------------------------------------------
- */
+/* --- looking up ------------------------------------------------------------------------------- */
 
 static void mark(mica__config *config, int64_t i)
 {
@@ -224,8 +220,7 @@ mica_status mica__config_expect(mica__config *config, mica__field field, const c
     return MICA_OK;
 }
 
-/* --- what is left
- * ---------------------------------------------------------------------------------------------- */
+/* --- what is left ----------------------------------------------------------------------------- */
 
 static bool listed(const char *const *list, size_t n, const char *key, size_t length)
 {

@@ -45,9 +45,7 @@ typedef struct loader {
     bool *used; /* by index of the files' tensor */
 } loader;
 
-/* --- names
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static void tensor_name(const loader *l, mica__role role, int layer, const char *suffix,
                         char out[160])
@@ -82,9 +80,7 @@ static mica_status need(loader *l, mica__role role, int layer, const char *suffi
                    : mica__fail(MICA_E_FORMAT, "the model's files have no tensor %s", name);
 }
 
-/* --- wrapping
- * --------------------------------------------------------------------------------------------------
- */
+/* --- wrapping --------------------------------------------------------------------------------- */
 
 static mica_status wrap(loader *l, const mica__weight *tensor, mica_shape shape, mica_dtype dtype,
                         mica_array **array)
@@ -152,8 +148,7 @@ static mica_status plain_matrix(loader *l, const mica__weight *tensor, int64_t n
     return wrap(l, tensor, mica_shape_of(2, shape), MICA_U8, &matrix->parts[0]);
 }
 
-/* --- MLX quantisation
- * ------------------------------------------------------------------------------------------ */
+/* --- MLX quantisation ------------------------------------------------------------------------- */
 
 static mica_status mlx_number(const mica__json *own, const mica__json *all, const char *key,
                               int32_t *value)
@@ -231,8 +226,7 @@ static mica_status load_linear(loader *l, mica__role role, int layer, int64_t n,
     return bias ? load_bias(l, role, layer, n, &linear->bias) : MICA_OK;
 }
 
-/* --- rotary frequencies
- * ---------------------------------------------------------------------------------------- */
+/* --- rotary frequencies ----------------------------------------------------------------------- */
 
 /* Llama 3's smooth interpolation between scaled and unscaled frequencies (as published with the
  * model). */
@@ -280,9 +274,7 @@ static mica_status load_frequencies(loader *l, mica__rope_spec *rope, mica_array
     return *freqs ? MICA_OK : MICA_E_MEMORY;
 }
 
-/* --- all of it
- * -------------------------------------------------------------------------------------------------
- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 static mica_status load_layer(loader *l, int i)
 {
@@ -321,8 +313,7 @@ static mica_status load_layer(loader *l, int i)
     return MICA_OK;
 }
 
-/* --- a head beside tied embeddings
- * ----------------------------------------------------------------------------- */
+/* --- a head beside tied embeddings ------------------------------------------------------------ */
 
 static bool same_bytes(const mica__weight *a, const mica__weight *b)
 {
@@ -409,9 +400,7 @@ static mica_status load_ends(loader *l)
     return load_linear(l, MICA__W_HEAD, 0, s->n_vocab, s->hidden, false, &l->weights->head);
 }
 
-/* --- the rest
- * --------------------------------------------------------------------------------------------------
- */
+/* --- the rest --------------------------------------------------------------------------------- */
 
 /* Tables of rotary frequencies that old programs stored with the weights, and that follow from the
  * configuration. */

@@ -12,8 +12,7 @@
 
 #define MAX_CONFIG_BYTES ((int64_t)16 << 20)
 
-/* --- finding the architecture
- * ---------------------------------------------------------------------------------- */
+/* --- finding the architecture ----------------------------------------------------------------- */
 
 static const mica__architecture *architecture_of(const char *name, size_t n, bool gguf)
 {
@@ -52,9 +51,7 @@ static mica_status read_spec(const char *name, size_t n, mica__config *config,
     return mica__config_finish(config);
 }
 
-/* --- end tokens
- * ------------------------------------------------------------------------------------------------
- */
+/* --- end tokens ------------------------------------------------------------------------------- */
 
 static void add_end_id(mica__decoder_spec *spec, int64_t id)
 {
@@ -85,8 +82,7 @@ static void gguf_end_ids(const mica__gguf *gguf, mica__decoder_spec *spec)
     }
 }
 
-/* --- the two sources
- * ------------------------------------------------------------------------------------------- */
+/* --- the two sources -------------------------------------------------------------------------- */
 
 static mica_status open_gguf(mica_model *model)
 {
@@ -162,9 +158,7 @@ static mica_status open_folder(mica_model *model)
     return status;
 }
 
-/* --- public
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- public ----------------------------------------------------------------------------------- */
 
 static int64_t count_parameters(const mica_model *model)
 {

@@ -46,6 +46,11 @@ int64_t mica__model_stepper_slack(const mica__model_stepper *stepper, int64_t n_
 mica_status mica__model_stepper_peak(mica__model_stepper *stepper, int64_t n_tokens,
                                      int64_t *bytes);
 
+/* What the model's keys and values of a type depend on; the fingerprint is model_identity.c's.
+ * MICA_E_NOT_FOUND when the model's config.json has vanished meanwhile. */
+mica_status mica__model_identify(const mica_model *model, mica__kv_dtype kv_dtype,
+                                 mica__identity *identity);
+
 /* Checked between phases of a running step: set it from anywhere to end the step with
  * MICA_E_CANCELLED. NULL: none. */
 void mica__model_stepper_set_cancel(mica__model_stepper *stepper, const _Atomic bool *cancel);

@@ -74,7 +74,7 @@ mica_status mica_engine_open(mica_model *model, const mica_engine_options *optio
     return status;
 }
 
-/* --- planning -------------------------------------------------------------------------------------------------- */
+/* --- planning --------------------------------------------------------------------------------- */
 
 /* Blocks of a sliding pool that one sequence holds at most: the window before the first token of a
  * chunk, the chunk, and what alignment to blocks adds on both sides. */

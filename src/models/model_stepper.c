@@ -1,8 +1,9 @@
 /* model_stepper.c - runs ragged steps of a model: picks the program of the smallest bucket that
- * holds the step and binds its inputs.
+ * holds the step, for the width of its block tables, and binds its inputs.
  *
- * Buckets differ in their bounds only, so a step's result does not depend on which one ran it.
- * Arenas come from the runtime's pool, so that buckets share memory.
+ * Programs differ in their bounds only, so a step's result does not depend on which one ran it.
+ * Arenas come from the runtime's pool, so that programs share memory. Each is compiled when a step
+ * first needs it.
  * SPDX-License-Identifier: MIT
  */
 #include <string.h>
@@ -12,25 +13,54 @@
 #include "models/weights_check.h"
 
 #define N_BUCKETS 3
+#define N_WIDTHS  16
 #define MAX_ENDS  (MICA__STEP_INPUTS + 2 * MICA__KV_MAX_POOLS)
 
-/* Compiling: graphs and tables of a few dozen nodes a layer. */
+/* Compiling the programs of one width: graphs and tables of a few dozen nodes a layer. */
 #define COMPILE_BYTES       ((int64_t)512 << 10)
 #define COMPILE_LAYER_BYTES ((int64_t)48 << 10)
 
 /* A token of a sequence, in its history, in trees and in tables. */
 #define TOKEN_BYTES ((int64_t)64)
 
+/* The programs for block tables of one width. */
+typedef struct width_programs {
+    int64_t blocks; /* 0: unused */
+    mica_program *programs[N_BUCKETS];
+} width_programs;
+
 struct mica__model_stepper {
     mica_model *model;
     mica__decoder_pools pools;
-    mica__step_bounds bounds; /* of the largest bucket; blocks follow the engine's tables */
+    mica__step_bounds bounds; /* of the largest bucket and the whole context */
     int64_t bucket[N_BUCKETS];
-    mica_program *programs[N_BUCKETS];
+    width_programs widths[N_WIDTHS];
+    int next_width; /* given up when another is needed */
     const _Atomic bool *cancel;
 };
 
-static mica_status program_for(mica__model_stepper *stepper, int64_t n_tokens,
+static void forget_programs(width_programs *width)
+{
+    for (int i = 0; i < N_BUCKETS; i++) {
+        mica_program_free(width->programs[i]);
+        width->programs[i] = NULL;
+    }
+}
+
+/* The powers of two up to any context fit; a caller with other widths loses the oldest. */
+static width_programs *width_for(mica__model_stepper *stepper, int64_t blocks)
+{
+    for (int i = 0; i < N_WIDTHS; i++)
+        if (stepper->widths[i].blocks == blocks)
+            return &stepper->widths[i];
+    width_programs *width = &stepper->widths[stepper->next_width];
+    stepper->next_width = (stepper->next_width + 1) % N_WIDTHS;
+    forget_programs(width);
+    width->blocks = blocks;
+    return width;
+}
+
+static mica_status program_for(mica__model_stepper *stepper, int64_t n_tokens, int64_t blocks,
                                mica_program **program)
 {
     int i = 0;
@@ -39,23 +69,17 @@ static mica_status program_for(mica__model_stepper *stepper, int64_t n_tokens,
     if (n_tokens > stepper->bucket[i])
         MICA_FAIL(MICA_E_ARGUMENT, "a step of %lld tokens, at most %lld are possible",
                   (long long)n_tokens, (long long)stepper->bucket[i]);
-    if (!stepper->programs[i]) {
+    width_programs *width = width_for(stepper, blocks);
+    if (!width->programs[i]) {
         mica__step_bounds bounds = stepper->bounds;
         bounds.tokens = stepper->bucket[i];
-        MICA_TRY(mica__decoder_compile(
-            stepper->model->mc, &stepper->model->spec, &stepper->model->weights, &stepper->pools,
-            stepper->model->activations, &bounds, &stepper->programs[i]));
+        bounds.blocks = blocks;
+        MICA_TRY(mica__decoder_compile(stepper->model->mc, &stepper->model->spec,
+                                       &stepper->model->weights, &stepper->pools,
+                                       stepper->model->activations, &bounds, &width->programs[i]));
     }
-    *program = stepper->programs[i];
+    *program = width->programs[i];
     return MICA_OK;
-}
-
-static void forget_programs(mica__model_stepper *stepper)
-{
-    for (int i = 0; i < N_BUCKETS; i++) {
-        mica_program_free(stepper->programs[i]);
-        stepper->programs[i] = NULL;
-    }
 }
 
 /* Arrays of the step are read where they are; programs never write them. */
@@ -78,12 +102,8 @@ static mica_status run_step(void *user, const mica__step *step)
                                      &stepper->model->spec, stepper->model->mc->runtime->workers));
         stepper->model->checked = true;
     }
-    if (step->table_stride != stepper->bounds.blocks) {
-        forget_programs(stepper); /* the rows of block tables are part of the programs */
-        stepper->bounds.blocks = step->table_stride;
-    }
     MICA_TRY(program_for(stepper, step->n_tokens > step->n_rows ? step->n_tokens : step->n_rows,
-                         &program));
+                         step->table_stride, &program));
     in[0] = bytes_of(step->tokens);
     in[1] = bytes_of(step->positions);
     in[2] = bytes_of(step->sequence_of);
@@ -103,10 +123,19 @@ static mica_status run_step(void *user, const mica__step *step)
     return mica__program_run(program, &args);
 }
 
+static mica_status identify(void *user, mica__identity *identity)
+{
+    const mica__model_stepper *stepper = user;
+    return mica__model_identify(stepper->model, stepper->pools.kv_dtype, identity);
+}
+
 int64_t mica__model_stepper_slack(const mica__model_stepper *stepper, int64_t n_sequences)
 {
     const int64_t tokens = stepper->bounds.blocks * MICA__KV_BLOCK_TOKENS;
-    return COMPILE_BYTES + stepper->model->spec.n_layers * COMPILE_LAYER_BYTES +
+    int64_t n_widths = 0;
+    for (int64_t width = 0; width < stepper->bounds.blocks; n_widths++)
+        width = mica__table_width(width + 1, stepper->bounds.blocks);
+    return n_widths * (COMPILE_BYTES + stepper->model->spec.n_layers * COMPILE_LAYER_BYTES) +
            n_sequences * tokens * TOKEN_BYTES;
 }
 
@@ -152,7 +181,8 @@ mica_status mica__model_stepper_new(mica_model *model, const mica__stepper_optio
                             .max_sequences = stepper->bounds.sequences,
                             .n_pools = stepper->pools.n,
                             .run = run_step,
-                            .reserve = reserve_for};
+                            .reserve = reserve_for,
+                            .identify = identify};
     memcpy(face->pools, stepper->pools.spec, (size_t)stepper->pools.n * sizeof *face->pools);
     *made = stepper;
     return MICA_OK;
@@ -162,16 +192,24 @@ void mica__model_stepper_free(mica__model_stepper *stepper)
 {
     if (!stepper)
         return;
-    forget_programs(stepper);
+    for (int i = 0; i < N_WIDTHS; i++)
+        forget_programs(&stepper->widths[i]);
     mica__free(stepper);
 }
 
 mica_status mica__model_stepper_peak(mica__model_stepper *stepper, int64_t n_tokens, int64_t *bytes)
 {
-    mica_program *program;
-    MICA_TRY(program_for(stepper, n_tokens, &program));
-    const mica_program_facts facts = mica_program_describe(program);
-    *bytes = facts.peak_bytes - facts.output_bytes; /* logits go into the engine's own rows */
+    /* Attention cuts wide tables in other ways than narrow ones: the widest is not always first. */
+    *bytes = 0;
+    for (int64_t width = 0; width < stepper->bounds.blocks;) {
+        mica_program *program;
+        width = mica__table_width(width + 1, stepper->bounds.blocks);
+        MICA_TRY(program_for(stepper, n_tokens, width, &program));
+        const mica_program_facts facts = mica_program_describe(program);
+        const int64_t peak =
+            facts.peak_bytes - facts.output_bytes; /* logits have the engine's rows */
+        *bytes = peak > *bytes ? peak : *bytes;
+    }
     return MICA_OK;
 }
 

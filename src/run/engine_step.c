@@ -90,10 +90,12 @@ static mica__step build(mica_engine *engine)
         step.block_table[pool] = engine->tables[pool];
         step.pool_base[pool] = scheduler->store.pools[pool].range.base;
     }
+    int64_t used = 0;
     for (int64_t i = 0; i < scheduler->n_running; i++)
-        if (scheduler->running[i]->chunk > 0 &&
-            scheduler->running[i]->table_used > step.table_stride)
-            step.table_stride = scheduler->running[i]->table_used;
+        if (scheduler->running[i]->chunk > 0 && scheduler->running[i]->table_used > used)
+            used = scheduler->running[i]->table_used;
+    step.table_stride = mica__table_width(used, (engine->context + MICA__KV_BLOCK_TOKENS - 1) /
+                                                    MICA__KV_BLOCK_TOKENS);
     for (int64_t i = 0; i < scheduler->n_running; i++) {
         mica__sequence *sequence = scheduler->running[i];
         if (sequence->chunk == 0)

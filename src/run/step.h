@@ -37,13 +37,32 @@ typedef struct mica__step {
     const int32_t *kv_length;                       /* [S] tokens in the cache after this step */
     const int32_t *block_table[MICA__KV_MAX_POOLS]; /* [S, table_stride]; entry p / 16 is the block,
                                                        -1 where dropped */
-    int64_t table_stride;
+    int64_t table_stride;       /* of the engine: a width of mica__table_width */
     const int32_t *state_slot;  /* [S], NULL without a state pool */
     const int32_t *logits_rows; /* [R] indices of tokens whose logits are wanted, ascending */
     uint8_t
         *pool_base[MICA__KV_MAX_POOLS]; /* block b of pool i is at pool_base[i] + b * block_bytes */
     float *logits;                      /* [R, n_vocab], written by the model */
 } mica__step;
+
+/* What keys and values depend on besides the tokens: steppers whose `model`, `kv` and `activations`
+ * are equal write the same bits. Texts of printable ASCII. */
+typedef struct mica__identity {
+    char name[64];       /* for messages only */
+    char model[64];      /* architecture and a fingerprint of configuration and weights */
+    char kv[8];          /* "f16" */
+    char activations[8]; /* "int8" */
+} mica__identity;
+
+/* Entries of a block table's row for sequences of up to `used` blocks where contexts have `most`: a
+ * power of two times 1,024 tokens. Programs depend on it, so it must not follow every block. */
+static inline int64_t mica__table_width(int64_t used, int64_t most)
+{
+    int64_t width = 64;
+    while (width < used)
+        width *= 2;
+    return width < most ? width : used > most ? used : most;
+}
 
 /* A model as the engine sees it. */
 typedef struct mica__stepper {
@@ -59,6 +78,9 @@ typedef struct mica__stepper {
      * step's tokens is undefined, everything else is as before, and the same step may be tried
      * again. */
     mica_status (*run)(void *model, const mica__step *step);
+
+    /* Says what its keys and values depend on; NULL: they cannot be saved. */
+    mica_status (*identify)(void *model, mica__identity *identity);
 
     /* What steps of n_sequences take at most beyond weights and KV, in bytes, before anything ran;
      * may be NULL: not known. */

@@ -47,7 +47,7 @@ mica_status mica__token_list_add(mica_token_list *list, int32_t id)
     return MICA_OK;
 }
 
-/* --- candidates --- */
+/* --- candidates ------------------------------------------------------------------------------- */
 
 /* Whether two neighbours merge: sets the rank and what they become. */
 static bool merges(const mica__bpe *bpe, const char *word, const mica__symbol *left,
@@ -72,7 +72,7 @@ static bool merges(const mica__bpe *bpe, const char *word, const mica__symbol *l
     return true;
 }
 
-/* --- the heap: four children a node, which lie in one cache line --- */
+/* --- the heap: four children a node, which lie in one cache line ------------------------------ */
 
 static void sift_down(mica__merge *heap, int64_t n, int64_t at)
 {
@@ -202,7 +202,7 @@ static void merge_short(const mica__bpe *bpe, mica__bpe_work *work, const char *
     }
 }
 
-/* --- the first symbols --- */
+/* --- the first symbols ------------------------------------------------------------------------ */
 
 static mica_status no_token(const mica__bpe *bpe, const char *bytes, int64_t n)
 {
@@ -282,7 +282,7 @@ static mica_status start_as_characters(const mica__bpe *bpe, mica__bpe_work *wor
     return MICA_OK;
 }
 
-/* --- the result --- */
+/* --- the result ------------------------------------------------------------------------------- */
 
 /* A stretch that is no token: its bytes, else unknown. */
 static mica_status emit_unknown(const mica__bpe *bpe, const char *bytes, int64_t n,

@@ -32,7 +32,7 @@ struct mica_chat_template {
     int max_depth;
 };
 
-/* --- compiling ----------------------------------------------------------------------------- */
+/* --- compiling -------------------------------------------------------------------------------- */
 
 static int64_t or_default(int64_t value, int64_t otherwise)
 {
@@ -98,7 +98,7 @@ void mica_chat_template_free(mica_chat_template *chat_template)
     mica__free(chat_template);
 }
 
-/* --- variables ----------------------------------------------------------------------------- */
+/* --- variables -------------------------------------------------------------------------------- */
 
 static bool asks_for(const jinja_name *name)
 {
@@ -127,7 +127,7 @@ const char *mica_chat_template_variable(const mica_chat_template *chat_template,
     return NULL;
 }
 
-/* --- a run --------------------------------------------------------------------------------- */
+/* --- a run ------------------------------------------------------------------------------------ */
 
 static int64_t local_now(void)
 {
@@ -212,7 +212,7 @@ void mica_chat_text_free(mica_chat_text *text)
     *text = (mica_chat_text){0};
 }
 
-/* --- the input ----------------------------------------------------------------------------- */
+/* --- the input -------------------------------------------------------------------------------- */
 
 static mica_status set_tokens(jinja_run *run, const mica_chat_input *input)
 {

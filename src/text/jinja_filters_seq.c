@@ -8,7 +8,7 @@
 
 #include "text/jinja_run.h"
 
-/* --- sorting ------------------------------------------------------------------------------- */
+/* --- sorting ---------------------------------------------------------------------------------- */
 
 /* Merges order[low, middle) and order[middle, high) through `spare`. */
 static mica_status merge(jinja_run *run, const jinja_value *keys, bool reverse, int64_t *order,
@@ -244,7 +244,7 @@ static mica_status filter_max(jinja_run *run, const jinja_value *self, const jin
     return extreme(run, self, args, true, out);
 }
 
-/* --- items --------------------------------------------------------------------------------- */
+/* --- items ------------------------------------------------------------------------------------ */
 
 static mica_status filter_first(jinja_run *run, const jinja_value *self, const jinja_value *args,
                                 jinja_value *out)
@@ -351,7 +351,7 @@ static mica_status filter_sum(jinja_run *run, const jinja_value *self, const jin
     return MICA_OK;
 }
 
-/* --- groups of items ----------------------------------------------------------------------- */
+/* --- groups of items -------------------------------------------------------------------------- */
 
 static bool given(const jinja_value *v)
 {

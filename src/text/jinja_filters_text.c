@@ -140,7 +140,7 @@ static mica_status filter_format(jinja_run *run, const jinja_value *self, const 
     return mica__jinja_percent(run, &text, &values, out);
 }
 
-/* --- lines --------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static mica_status filter_indent(jinja_run *run, const jinja_value *self, const jinja_value *args,
                                  jinja_value *out)
@@ -290,7 +290,7 @@ static mica_status filter_wordcount(jinja_run *run, const jinja_value *self,
     return MICA_OK;
 }
 
-/* --- URLs ---------------------------------------------------------------------------------- */
+/* --- URLs ------------------------------------------------------------------------------------- */
 
 /* query: for a query string, '/' is quoted and a blank becomes '+'. */
 static mica_status put_quoted(jinja_run *run, jinja_bytes *to, const jinja_value *v, bool query)

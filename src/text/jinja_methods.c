@@ -12,7 +12,7 @@
 
 #include "text/jinja_run.h"
 
-/* --- lists --------------------------------------------------------------------------------- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 static mica_status seq_count(jinja_run *run, const jinja_value *self, const jinja_value *args,
                              jinja_value *out)
@@ -106,7 +106,7 @@ static mica_status list_pop(jinja_run *run, const jinja_value *self, const jinja
     return MICA_OK;
 }
 
-/* --- dicts --------------------------------------------------------------------------------- */
+/* --- dicts ------------------------------------------------------------------------------------ */
 
 static mica_status dict_get(jinja_run *run, const jinja_value *self, const jinja_value *args,
                             jinja_value *out)
@@ -179,7 +179,7 @@ static mica_status dict_copy(jinja_run *run, const jinja_value *self, const jinj
     return MICA_OK;
 }
 
-/* --- numbers and the interpreter's own objects --------------------------------------------- */
+/* --- numbers and the interpreter's own objects ------------------------------------------------ */
 
 static mica_status float_is_integer(jinja_run *run, const jinja_value *self,
                                     const jinja_value *args, jinja_value *out)
@@ -220,7 +220,7 @@ static mica_status cycler_reset(jinja_run *run, const jinja_value *self, const j
     return MICA_OK;
 }
 
-/* --- tables -------------------------------------------------------------------------------- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 static const jinja_builtin list_methods[] = {
     {"clear", "", 0, list_clear, NULL},     {"copy", "", 0, list_copy, NULL},

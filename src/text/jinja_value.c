@@ -14,7 +14,7 @@
 #define LAST_CHUNK  ((size_t)1 << 20)
 #define FEW_KEYS    8
 
-/* --- the heap ------------------------------------------------------------------------------ */
+/* --- the heap --------------------------------------------------------------------------------- */
 
 struct jinja_chunk {
     jinja_chunk *next;
@@ -96,7 +96,7 @@ void *mica__jinja_take(jinja_heap *heap, size_t count, size_t size)
     return memory;
 }
 
-/* --- simple values ------------------------------------------------------------------------- */
+/* --- simple values ---------------------------------------------------------------------------- */
 
 bool mica__jinja_as_int(const jinja_value *v, int64_t *value)
 {
@@ -202,7 +202,7 @@ bool mica__jinja_truth(const jinja_value *v)
     return true;
 }
 
-/* --- strings ------------------------------------------------------------------------------- */
+/* --- strings ---------------------------------------------------------------------------------- */
 
 jinja_bytes *mica__jinja_bytes_new(jinja_heap *heap, size_t capacity)
 {
@@ -428,7 +428,7 @@ bool mica__jinja_text_is(const jinja_value *text, const char *string)
     return text->text.length == n && memcmp(mica__jinja_chars(text), string, n) == 0;
 }
 
-/* --- lists --------------------------------------------------------------------------------- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 jinja_list *mica__jinja_list_new(jinja_heap *heap, int64_t capacity)
 {
@@ -503,7 +503,7 @@ mica_status mica__jinja_list_concat(jinja_heap *heap, const jinja_list *a, const
     return MICA_OK;
 }
 
-/* --- dicts --------------------------------------------------------------------------------- */
+/* --- dicts ------------------------------------------------------------------------------------ */
 
 static bool hashable_at(jinja_heap *heap, const jinja_value *v, int depth)
 {
@@ -665,7 +665,7 @@ mica_status mica__jinja_dict_set(jinja_heap *heap, jinja_dict *dict, const jinja
     return heap->status;
 }
 
-/* --- equality and order -------------------------------------------------------------------- */
+/* --- equality and order ----------------------------------------------------------------------- */
 
 static int compare_bytes(const jinja_value *a, const jinja_value *b)
 {

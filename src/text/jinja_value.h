@@ -156,7 +156,7 @@ struct jinja_dict {
     int64_t n_slots;
 };
 
-/* --- simple values ------------------------------------------------------------------------- */
+/* --- simple values ---------------------------------------------------------------------------- */
 
 static inline jinja_value mica__jinja_none(void)
 {
@@ -204,7 +204,7 @@ bool mica__jinja_as_float(const jinja_value *v, double *value);
 /* Python's name of the type, as messages show it. */
 const char *mica__jinja_type_name(const jinja_value *v);
 
-/* --- strings ------------------------------------------------------------------------------- */
+/* --- strings ---------------------------------------------------------------------------------- */
 
 jinja_bytes *mica__jinja_bytes_new(jinja_heap *heap, size_t capacity);
 mica_status mica__jinja_put(jinja_heap *heap, jinja_bytes *to, const char *bytes, size_t n,
@@ -244,7 +244,7 @@ size_t mica__jinja_point_offset(const jinja_value *text, int64_t index);
 
 bool mica__jinja_text_is(const jinja_value *text, const char *string);
 
-/* --- lists and dicts ----------------------------------------------------------------------- */
+/* --- lists and dicts -------------------------------------------------------------------------- */
 
 jinja_list *mica__jinja_list_new(jinja_heap *heap, int64_t capacity);
 mica_status mica__jinja_list_add(jinja_heap *heap, jinja_list *list, const jinja_value *item);
@@ -270,7 +270,7 @@ bool mica__jinja_hashable(jinja_heap *heap, const jinja_value *v);
 /* The failure for a value that cannot be a key, or that of the heap. */
 mica_status mica__jinja_unhashable(const jinja_heap *heap, const jinja_value *v);
 
-/* --- meaning ------------------------------------------------------------------------------- */
+/* --- meaning ---------------------------------------------------------------------------------- */
 
 /* How deep values may nest where they are compared or printed. */
 #define JINJA_MAX_NESTING 200

@@ -40,7 +40,7 @@ typedef struct encoding {
     uint32_t cache_mask;
 } encoding;
 
-/* --- words --- */
+/* --- words ------------------------------------------------------------------------------------ */
 
 static mica_status copy_ids(encoding *e, const cached_word *hit)
 {
@@ -118,7 +118,7 @@ static mica_status encode_words(encoding *e, const char *text, int64_t n, bool a
     return (mica_status)-got;
 }
 
-/* --- stretches between added tokens --- */
+/* --- stretches between added tokens ----------------------------------------------------------- */
 
 /* The first plain span that ends behind `base`. */
 static int64_t first_span(const encoding *e, int64_t base)
@@ -208,7 +208,7 @@ static mica_status encode_text(encoding *e, const char *text, int64_t n)
     return encode_stretch(e, text + at, at, n - at);
 }
 
-/* --- the call --- */
+/* --- the call --------------------------------------------------------------------------------- */
 
 static mica_status encode_all(encoding *e, const char *text, int64_t n, bool add_special)
 {
@@ -293,6 +293,9 @@ mica_status mica_tokenizer_encode_spans(const mica_tokenizer *t, const char *tex
     if (status != MICA_OK)
         ids->n = before;
     release(&e);
+    int64_t bad;
+    if (status == MICA_E_FORMAT && text && !mica__utf8_valid(text, n, &bad))
+        return mica__fail_at(status, "byte %lld is the first that is not UTF-8", (long long)bad);
     return status;
 }
 

@@ -47,7 +47,7 @@ void mica_tokenizer_free(mica_tokenizer *t)
     mica__free(t);
 }
 
-/* --- tokens --- */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 static mica_status put_known(mica_tokenizer *t, int32_t id, const char *text, int64_t n,
                              mica_token_kind kind)
@@ -107,7 +107,7 @@ mica_status mica__tokenizer_index(mica_tokenizer *t)
     return mica__vocab_index(&t->vocab);
 }
 
-/* --- merges --- */
+/* --- merges ----------------------------------------------------------------------------------- */
 
 mica_status mica__tokenizer_merges(mica_tokenizer *t, int64_t n)
 {
@@ -171,7 +171,7 @@ mica_status mica__score_rank(float score, uint32_t *rank)
     return MICA_OK;
 }
 
-/* --- SentencePiece --- */
+/* --- SentencePiece ---------------------------------------------------------------------------- */
 
 mica_status mica__tokenizer_set_sentencepiece(mica_tokenizer *t, mica__sentencepiece options)
 {
@@ -238,7 +238,7 @@ mica_status mica__tokenizer_find_bytes(mica_tokenizer *t, bool by_text)
     return MICA_OK;
 }
 
-/* --- roles --- */
+/* --- roles ------------------------------------------------------------------------------------ */
 
 mica_status mica__tokenizer_add_end(mica_tokenizer *t, int32_t id)
 {
@@ -295,7 +295,7 @@ void mica__tokenizer_add_flags(mica_tokenizer *t, int add_bos, int add_eos)
     }
 }
 
-/* --- finishing --- */
+/* --- finishing -------------------------------------------------------------------------------- */
 
 /* What each token stands for. */
 static mica_status derive_marked(mica_tokenizer *t, int32_t id, char *buffer)

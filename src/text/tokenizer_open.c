@@ -41,7 +41,7 @@ static mica_status open_json(const char *path, const mica__model_config *config,
     if (status == MICA_OK)
         status = mica__tokenizer_from_json(text.bytes, text.length, config, out);
     mica__text_free(&text);
-    return status;
+    return status == MICA_OK ? status : mica__fail_at(status, "%s", path);
 }
 
 /* tokenizer.model and tiktoken files: the content decides. */
@@ -57,7 +57,7 @@ static mica_status open_model(const char *path, const mica__preset *preset,
     else if (status == MICA_OK)
         status = mica__tokenizer_from_tiktoken(text.bytes, text.length, preset, config, out);
     mica__text_free(&text);
-    return status;
+    return status == MICA_OK ? status : mica__fail_at(status, "%s", path);
 }
 
 static mica_status open_vocab(const char *vocab_path, const char *merges_path,

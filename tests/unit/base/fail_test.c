@@ -16,6 +16,18 @@ static void a_prefix_stands_before_the_message(void **state)
     assert_string_equal(mica_last_error(), "");
 }
 
+static void a_prefix_that_is_there_already_is_not_put_twice(void **state)
+{
+    (void)state;
+    mica__fail(MICA_E_FORMAT, "a/b.gguf: no magic");
+    mica__fail_at(MICA_E_FORMAT, "a/b.gguf");
+    assert_string_equal(mica_last_error(), "a/b.gguf: no magic");
+    mica__fail_at(MICA_E_FORMAT, "a");
+    assert_string_equal(mica_last_error(), "a/b.gguf: no magic");
+    mica__fail_at(MICA_E_FORMAT, "a/b");
+    assert_string_equal(mica_last_error(), "a/b: a/b.gguf: no magic");
+}
+
 static void long_messages_are_cut_and_stay_terminated(void **state)
 {
     (void)state;
@@ -39,6 +51,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_prefix_stands_before_the_message),
+        cmocka_unit_test(a_prefix_that_is_there_already_is_not_put_twice),
         cmocka_unit_test(long_messages_are_cut_and_stay_terminated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

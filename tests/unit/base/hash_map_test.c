@@ -14,7 +14,7 @@ static int64_t active(void)
     return usage.active;
 }
 
-/* --- hash ------------------------------------------------------------------------------------ */
+/* --- hash ------------------------------------------------------------------------------------- */
 
 static void siphash_2_4_gives_the_published_values(void **state)
 {
@@ -51,7 +51,7 @@ static void hash_gives_the_values_of_another_implementation(void **state)
     assert_true(mica__hash(NULL, 0, 7) == mica__hash("", 0, 7));
 }
 
-/* --- map ------------------------------------------------------------------------------------- */
+/* --- map -------------------------------------------------------------------------------------- */
 
 static void entries_are_found_and_replaced(void **state)
 {

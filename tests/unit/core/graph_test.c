@@ -6,6 +6,7 @@
 #include <mica/mica.h>
 
 #include <math.h>
+#include <string.h>
 
 #include "core/graph.h"
 
@@ -31,7 +32,7 @@ static mica_array *numbers(mica_ctx *mc)
     return mica_from_data(mc, data, MICA_SHAPE(2, 3), MICA_F32);
 }
 
-/* --- lifetime ------------------------------------------------------------------------------------ */
+/* --- lifetime --------------------------------------------------------------------------------- */
 
 static void popping_a_scope_frees_what_it_owns(void **state)
 {
@@ -131,12 +132,17 @@ static void kept_arrays_outlive_their_context(void **state)
     mica_close(second);
 }
 
-static int n_log_lines;
+static int n_warnings, n_messages;
 
-static void count_line(void *user, int level, const char *message)
+static void count_line(void *user, mica_log_level level, const char *message)
 {
-    (void)user, (void)level, (void)message;
-    n_log_lines++;
+    assert_ptr_equal(user, &n_messages);
+    assert_true(strlen(message) > 0);
+    n_messages++;
+    if (level == MICA_LOG_WARNING) {
+        assert_non_null(strstr(message, "3 arrays were still kept"));
+        n_warnings++;
+    }
 }
 
 static void closing_the_runtime_frees_and_reports_kept_arrays(void **state)
@@ -144,14 +150,15 @@ static void closing_the_runtime_frees_and_reports_kept_arrays(void **state)
     (void)state;
     mica_memory_usage before, after;
     mica_memory_read(&before);
-    const mica_options options = {.threads = 1, .log = count_line};
+    const mica_options options = {.threads = 1, .log = count_line, .log_user = &n_messages};
     mica_ctx *mc = mica_open(&options);
+    assert_int_equal(n_messages, 1);              /* what was chosen */
     mica_keep(mica_keep(mica_keep(numbers(mc)))); /* three references of the caller */
     mica_keep(mica_exp(numbers(mc)));
     mica_keep(numbers(mc));
-    n_log_lines = 0;
     mica_close(mc);
-    assert_int_equal(n_log_lines, 1);
+    assert_int_equal(n_messages, 2);
+    assert_int_equal(n_warnings, 1);
     mica_memory_read(&after);
     assert_int_equal(after.active, before.active);
 }
@@ -182,7 +189,7 @@ static void memory_of_the_caller_is_released_once_after_its_last_reader(void **s
     mica_close(mc);
 }
 
-/* --- errors --------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 static void the_first_error_stays_until_it_is_cleared(void **state)
 {
@@ -320,7 +327,7 @@ static void bad_shapes_and_dtypes_are_refused_by_name(void **state)
     mica_close(mc);
 }
 
-/* --- contexts --------------------------------------------------------------------------------------- */
+/* --- contexts --------------------------------------------------------------------------------- */
 
 static void evaluated_arrays_of_another_context_may_be_read(void **state)
 {

@@ -68,7 +68,7 @@ static void assert_json_refused(const toy_parts *parts, mica_status expected, co
     mica__text_free(&json);
 }
 
-/* --- tokenizer.json --- */
+/* --- tokenizer.json --------------------------------------------------------------------------- */
 
 static void members_may_come_in_any_order_and_merges_as_lines_or_pairs(void **state)
 {
@@ -296,7 +296,7 @@ static void merges_never_make_a_special_token(void **state)
     }
 }
 
-/* --- folders --- */
+/* --- folders ---------------------------------------------------------------------------------- */
 
 static mica_tokenizer *open_folder(const char *dir)
 {
@@ -413,7 +413,7 @@ static void a_path_without_a_tokenizer_says_what_was_looked_for(void **state)
     temp_dir_remove(dir);
 }
 
-/* --- tiktoken, vocab + merges --- */
+/* --- tiktoken, vocab + merges ----------------------------------------------------------------- */
 
 static void ranks_and_merges_need_a_preset_or_a_class(void **state)
 {
@@ -557,7 +557,7 @@ static void presets_bring_their_special_tokens_to_their_own_size(void **state)
     assert_null(mica__preset_of_class(NULL));
 }
 
-/* --- tokenizer.model --- */
+/* --- tokenizer.model -------------------------------------------------------------------------- */
 
 static void put_model(mica__text *out)
 {
@@ -718,7 +718,7 @@ static void damaged_models_never_do_harm(void **state)
     mica__text_free(&model);
 }
 
-/* --- GGUF --- */
+/* --- GGUF ------------------------------------------------------------------------------------- */
 
 typedef struct gguf_parts {
     const char *model, *pre;
@@ -891,7 +891,7 @@ static void scores_become_ranks(void **state)
     assert_status(mica__score_rank(NAN, &rank), MICA_E_FORMAT);
 }
 
-/* --- memory --- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 /* Opens a path until it succeeds, with one failing allocation later each time. */
 static void assert_opens_without_leaks(const char *path, const char *preset)

@@ -50,7 +50,8 @@ MICA_API void mica_token_list_free(mica_token_list *list);
  *
  * path   a model folder (tokenizer.json, else tokenizer.model, else *.tiktoken, else vocab.json
  *        with merges.txt; tokenizer_config.json, generation_config.json and chat_template.jinja
- *        beside them are read too), or one of these files, or a .gguf file
+ *        beside them are read too), or one of these files, or a .gguf file (of which the keys are
+ *        read, not the tensors; mica_model_tokenizer takes them from an open model)
  * preset NULL, or what files that hold only ranks or merges do not say: the name of an encoding
  *        (see mica_tokenizer_preset_name) whose splitting pattern and special tokens apply
  * *out   owned by the caller: mica_tokenizer_free

@@ -134,7 +134,7 @@ static mica_status map_view(mica__file *file, int fd)
     return MICA_OK;
 }
 
-mica_status mica__file_open(const char *path, bool use_map, mica__file **file)
+static mica_status open_view(const char *path, bool use_map, size_t most, mica__file **file)
 {
     *file = NULL;
     mica__file *view = NULL;
@@ -146,7 +146,7 @@ mica_status mica__file_open(const char *path, bool use_map, mica__file **file)
     if (!view)
         goto out;
     view->data = empty_file;
-    view->size = (size_t)info.st_size;
+    view->size = (size_t)info.st_size < most ? (size_t)info.st_size : most;
     view->path = mica__strndup(MICA_MEMORY_OTHER, path, strlen(path));
     if (!view->path)
         goto out;
@@ -160,6 +160,16 @@ out:
     else
         mica__file_close(view);
     return status;
+}
+
+mica_status mica__file_open(const char *path, bool use_map, mica__file **file)
+{
+    return open_view(path, use_map, SIZE_MAX, file);
+}
+
+mica_status mica__file_open_start(const char *path, size_t most, mica__file **file)
+{
+    return open_view(path, false, most, file);
 }
 
 void mica__file_close(mica__file *file)

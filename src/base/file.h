@@ -19,6 +19,9 @@ typedef struct mica__file mica__file;
  * limit. */
 mica_status mica__file_open(const char *path, bool use_map, mica__file **file);
 
+/* The same for the first `most` bytes of a file, or all where it has fewer, read into memory. */
+mica_status mica__file_open_start(const char *path, size_t most, mica__file **file);
+
 /* Ends the view; its bytes are gone. NULL is ignored. */
 void mica__file_close(mica__file *file);
 

@@ -18,7 +18,12 @@
 #include "io/shown.h"
 
 #define MAX_PARTS 65535
-#define SUFFIX    ((int64_t)sizeof "-00001-of-00001.gguf" - 1)
+
+/* How much of a file is read for its keys, at first and at most: vocabularies take a few MB. */
+#define FIRST_START ((int64_t)1 << 20)
+#define MAX_START   ((int64_t)1 << 28)
+
+#define SUFFIX ((int64_t)sizeof "-00001-of-00001.gguf" - 1)
 
 typedef struct part_file {
     mica__file *file; /* NULL for bytes of the caller */
@@ -84,6 +89,14 @@ static mica_status expect_i64(const mica__gguf_part *part, const char *key, int6
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
+
+static void close_part(part_file *part)
+{
+    mica__gguf_part_free(&part->part);
+    mica__file_close(part->file);
+    mica__free(part->path);
+    *part = (part_file){0};
+}
 
 static mica_status open_part(const char *path, bool use_map, part_file *part)
 {
@@ -222,6 +235,74 @@ mica_status mica__gguf_open(const char *path, bool use_map, mica__gguf **gguf)
     return MICA_OK;
 }
 
+/* --- keys alone --- */
+
+/* The keys from the first `most` bytes; *whole says whether that is the file. */
+static mica_status open_start(const char *path, int64_t most, part_file *part, bool *whole)
+{
+    MICA_TRY(mica__file_open_start(path, (size_t)most, &part->file));
+    const int64_t n = (int64_t)mica__file_size(part->file);
+    *whole = n < most;
+    return mica__gguf_part_parse_keys(mica__file_data(part->file), n, &part->part);
+}
+
+/* Reads more and more of the file, until its keys are complete. */
+static mica_status open_part_keys(const char *path, part_file *part)
+{
+    part->path = mica__strndup(MICA_MEMORY_OTHER, path, strlen(path));
+    if (!part->path)
+        return MICA_E_MEMORY;
+    for (int64_t most = FIRST_START;; most *= 4) {
+        bool whole = false;
+        const mica_status status = open_start(path, most, part, &whole);
+        if (status == MICA_OK)
+            return MICA_OK;
+        if (status != MICA_E_FORMAT || whole || most >= MAX_START)
+            return mica__fail_at(status, "%s", path);
+        mica__file_close(part->file);
+        part->file = NULL;
+    }
+}
+
+static mica_status open_keys(mica__gguf *gguf, const char *path)
+{
+    int64_t prefix = 0, count = 1;
+    int number = 1;
+    gguf->parts = mica__alloc_zero(MICA_MEMORY_OTHER, 1, sizeof *gguf->parts);
+    if (!gguf->parts)
+        return MICA_E_MEMORY;
+    gguf->n_parts = 1;
+    MICA_TRY(open_part_keys(path, &gguf->parts[0]));
+    MICA_TRY(count_parts(gguf, path, &prefix, &number, &count));
+    if (number == 1)
+        return MICA_OK;
+    close_part(&gguf->parts[0]);
+    mica__text name = {.kind = MICA_MEMORY_OTHER};
+    mica__text_add(&name, path, (size_t)prefix);
+    mica__text_format(&name, "-00001-of-%05lld.gguf", (long long)count);
+    const mica_status status =
+        name.status == MICA_OK ? open_part_keys(name.bytes, &gguf->parts[0]) : name.status;
+    mica__text_free(&name);
+    return status;
+}
+
+mica_status mica__gguf_open_keys(const char *path, mica__gguf **gguf)
+{
+    *gguf = NULL;
+    mica__gguf *opened = mica__alloc_zero(MICA_MEMORY_OTHER, 1, sizeof *opened);
+    if (!opened)
+        return MICA_E_MEMORY;
+    const mica_status status = open_keys(opened, path);
+    if (status != MICA_OK) {
+        mica__gguf_close(opened);
+        return status;
+    }
+    *gguf = opened;
+    return MICA_OK;
+}
+
+/* --- bytes in memory --- */
+
 static mica_status open_bytes(mica__gguf *gguf, const uint8_t *bytes, size_t n)
 {
     gguf->parts = mica__alloc_zero(MICA_MEMORY_OTHER, 1, sizeof *gguf->parts);
@@ -263,11 +344,8 @@ void mica__gguf_close(mica__gguf *gguf)
     if (gguf->joined)
         mica__free(gguf->tensors);
     mica__map_free(gguf->names);
-    for (int i = 0; i < gguf->n_parts; i++) {
-        mica__gguf_part_free(&gguf->parts[i].part);
-        mica__file_close(gguf->parts[i].file);
-        mica__free(gguf->parts[i].path);
-    }
+    for (int i = 0; i < gguf->n_parts; i++)
+        close_part(&gguf->parts[i]);
     mica__free(gguf->parts);
     mica__free(gguf);
 }
@@ -331,7 +409,7 @@ const mica__gguf_tensor *mica__gguf_find_tensor(const mica__gguf *gguf, const ch
 {
     const mica__map *names = gguf->joined ? gguf->names : gguf->parts[0].part.names;
     int64_t i;
-    return mica__map_find(names, name, strlen(name), &i) ? &gguf->tensors[i] : NULL;
+    return names && mica__map_find(names, name, strlen(name), &i) ? &gguf->tensors[i] : NULL;
 }
 
 /* --- typed values ----------------------------------------------------------------------------- */

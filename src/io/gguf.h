@@ -60,6 +60,10 @@ typedef struct mica__gguf_tensor {
  * tensor, and byte offset. */
 mica_status mica__gguf_open(const char *path, bool use_map, mica__gguf **gguf);
 
+/* Opens the keys alone, from as much of the file's beginning as they take (of a split model's first
+ * part): what they need is memory, not the file's size. It has no tensors. */
+mica_status mica__gguf_open_keys(const char *path, mica__gguf **gguf);
+
 /* The same over bytes that the caller keeps alive (tests, fuzzers); one part of a split model is
  * refused. */
 mica_status mica__gguf_open_memory(const uint8_t *bytes, size_t n, mica__gguf **gguf);

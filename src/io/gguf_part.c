@@ -438,13 +438,19 @@ static mica_status place_tensors(const cursor *c, mica__gguf_part *part)
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-static mica_status parse(cursor *c, mica__gguf_part *part)
+/* Up to the tensors, of which there is the number. */
+static mica_status parse_keys(cursor *c, mica__gguf_part *part)
 {
     MICA_TRY(read_magic(c));
     MICA_TRY(read_version(c, &part->version));
     MICA_TRY(read_count(c, "the number of tensors", LEAST_TENSOR, &part->n_tensors));
     MICA_TRY(read_count(c, "the number of keys", LEAST_KEY, &part->n_values));
-    MICA_TRY(read_keys(c, part));
+    return read_keys(c, part);
+}
+
+static mica_status parse(cursor *c, mica__gguf_part *part)
+{
+    MICA_TRY(parse_keys(c, part));
     MICA_TRY(read_alignment(part));
     MICA_TRY(read_tensors(c, part));
     return place_tensors(c, part);
@@ -455,6 +461,17 @@ mica_status mica__gguf_part_parse(const uint8_t *bytes, int64_t n, mica__gguf_pa
     cursor c = {.bytes = bytes, .n = n};
     *part = (mica__gguf_part){.bytes = bytes, .n_bytes = n};
     const mica_status status = parse(&c, part);
+    if (status != MICA_OK)
+        mica__gguf_part_free(part);
+    return status;
+}
+
+mica_status mica__gguf_part_parse_keys(const uint8_t *bytes, int64_t n, mica__gguf_part *part)
+{
+    cursor c = {.bytes = bytes, .n = n};
+    *part = (mica__gguf_part){.bytes = bytes, .n_bytes = n};
+    const mica_status status = parse_keys(&c, part);
+    part->n_tensors = 0;
     if (status != MICA_OK)
         mica__gguf_part_free(part);
     return status;

@@ -24,6 +24,9 @@ typedef struct mica__gguf_part {
 /* Parses bytes[0, n), which must outlive the part. On failure the part is empty and needs no
  * freeing; the message names byte offset, key or tensor, not the file. */
 mica_status mica__gguf_part_parse(const uint8_t *bytes, int64_t n, mica__gguf_part *part);
+
+/* The same for a file's beginning: its keys only, no tensors. */
+mica_status mica__gguf_part_parse_keys(const uint8_t *bytes, int64_t n, mica__gguf_part *part);
 void mica__gguf_part_free(mica__gguf_part *part);
 
 /* Bytes of a scalar type; 0 for strings, arrays and unknown types. */

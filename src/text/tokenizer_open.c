@@ -26,7 +26,7 @@ static mica_status read_file(const char *path, mica__text *text)
 static mica_status open_gguf(const char *path, mica_tokenizer **out)
 {
     mica__gguf *gguf;
-    MICA_TRY(mica__gguf_open(path, true, &gguf));
+    MICA_TRY(mica__gguf_open_keys(path, &gguf));
     const mica_status status = mica__tokenizer_from_gguf(gguf, out);
     mica__gguf_close(gguf);
     return status;

@@ -103,6 +103,12 @@ class Tokenize(program.Case):
         self.fail_json('usage', 'tokenize', '--model', model, '--decode', 'x', status=2)
 
 
+    def test_a_vocabulary_takes_its_own_size_and_not_the_weights(self):
+        model = self.json('plan')['model']
+        limit = os.path.getsize(model) // 2
+        self.assertTrue(self.json('tokenize', '--memory-limit', limit, 'Once upon a time')['ids'])
+
+
 class Inspect(program.Case):
     def test_a_folder(self):
         made = self.json('inspect', LLAMA)

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "io/gguf_part.h"
+#include "io/gguf_write.h"
 #include "io/shown.h"
 #include "support/temp_dir.h"
 
@@ -431,6 +432,85 @@ static void a_split_model_opens_from_any_part(void **state)
         }
 }
 
+static void keys_alone_are_those_of_the_first_part(void **state)
+{
+    (void)state;
+    write_assembled("k-00001-of-00002.gguf", PART(0, 2, 2, a));
+    write_assembled("k-00002-of-00002.gguf", PART(1, 2, 2, b));
+    static const char *const names[] = {"k-00001-of-00002.gguf", "k-00002-of-00002.gguf"};
+    for (int from = 0; from < 2; from++) {
+        mica__gguf *gguf;
+        int64_t number;
+        assert_ok(mica__gguf_open_keys(temp_path(dir, names[from]), &gguf));
+        assert_ok(mica__gguf_get_i64(gguf, "split.no", &number));
+        assert_int_equal(number, 0);
+        assert_int_equal(mica__gguf_n_tensors(gguf), 0);
+        assert_null(mica__gguf_find_tensor(gguf, "a"));
+        mica__gguf_close(gguf);
+    }
+}
+
+/* Keys of 3 MB before a tensor of 24 MB: the beginning is read in two goes, the tensor is not. */
+static void keys_alone_take_no_more_memory_than_they_need(void **state)
+{
+    (void)state;
+    enum { N = 3000000, FLOATS = 6000000 };
+    char path[4096];
+    uint8_t *bytes = calloc(FLOATS, 4);
+    const int64_t shape = FLOATS;
+    mica__gguf_writer *writer;
+    mica__gguf *gguf;
+    mica_memory_usage before;
+    snprintf(path, sizeof path, "%s", temp_path(dir, "large.gguf"));
+    assert_ok(mica__gguf_writer_open(path, 0, &writer));
+    bytes[N - 1] = 77;
+    assert_ok(mica__gguf_put_array(writer, "a", MICA__GGUF_U8, bytes, N));
+    assert_ok(mica__gguf_put_bool(writer, "b", true));
+    assert_ok(mica__gguf_declare(writer, "t", MICA__F32, 1, &shape));
+    assert_ok(mica__gguf_write(writer, bytes, 4 * shape));
+    assert_ok(mica__gguf_writer_finish(writer));
+    free(bytes);
+    mica_memory_read(&before);
+    mica_set_memory_limit(before.active + before.mapped + 6000000, true);
+    const mica_status status = mica__gguf_open_keys(path, &gguf);
+    mica_set_memory_limit(0, false);
+    assert_ok(status);
+    bool flag = false;
+    assert_ok(mica__gguf_get_bool(gguf, "b", &flag));
+    assert_true(flag);
+    int64_t last;
+    assert_ok(mica__gguf_element_i64(mica__gguf_find(gguf, "a"), N - 1, &last));
+    assert_int_equal(last, 77);
+    mica__gguf_close(gguf);
+    for (int64_t n = 1;; n++) {
+        mica__fault_after(n, false);
+        const mica_status faulted = mica__gguf_open_keys(path, &gguf);
+        mica__fault_after(0, false);
+        mica_memory_usage after;
+        if (faulted == MICA_OK)
+            mica__gguf_close(gguf);
+        mica_memory_read(&after);
+        assert_int_equal(after.active, before.active);
+        if (faulted == MICA_OK)
+            break;
+        assert_int_equal(faulted, MICA_E_MEMORY);
+        assert_null(gguf);
+    }
+}
+
+static void keys_alone_of_broken_files_are_refused(void **state)
+{
+    (void)state;
+    mica__gguf *gguf;
+    write_assembled("cut.gguf", "'GGUF' w3 q0 q2 \"a\" w7 b1");
+    assert_status(mica__gguf_open_keys(temp_path(dir, "cut.gguf"), &gguf), MICA_E_FORMAT);
+    assert_non_null(strstr(mica_last_error(), "cut.gguf"));
+    assert_null(gguf);
+    write_assembled("none.gguf", "'NONE' w3 q0 q0");
+    assert_status(mica__gguf_open_keys(temp_path(dir, "none.gguf"), &gguf), MICA_E_FORMAT);
+    assert_status(mica__gguf_open_keys(temp_path(dir, "missing.gguf"), &gguf), MICA_E_NOT_FOUND);
+}
+
 static void assert_split_refused(const char *name, mica_status status, const char *message)
 {
     mica__gguf *gguf;
@@ -564,6 +644,9 @@ int main(void)
         cmocka_unit_test(every_flipped_byte_is_survived),
         cmocka_unit_test(many_equal_and_similar_keys_take_no_quadratic_time),
         cmocka_unit_test(a_split_model_opens_from_any_part),
+        cmocka_unit_test(keys_alone_are_those_of_the_first_part),
+        cmocka_unit_test(keys_alone_take_no_more_memory_than_they_need),
+        cmocka_unit_test(keys_alone_of_broken_files_are_refused),
         cmocka_unit_test(parts_that_do_not_belong_together_are_refused),
         cmocka_unit_test(every_failing_allocation_leaks_nothing),
         cmocka_unit_test(outside_files_open_with_their_values_or_are_refused),

@@ -215,7 +215,7 @@ static void expect_refusal(int64_t limit)
     const char *message = mica_last_error();
     snprintf(text, sizeof text, "the memory limit is %lld", (long long)limit);
     if (!strstr(message, text) || !strstr(message, " needs ") || !strstr(message, "in use are") ||
-        !strstr(message, "other ") || !strstr(message, "programs "))
+        !strstr(message, "tables and requests ") || !strstr(message, "compiled programs "))
         fail_msg("the refusal says: %s", message);
 }
 

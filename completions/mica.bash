@@ -10,13 +10,14 @@ _mica() {
     fi
     case ${COMP_WORDS[1]} in
     generate)
-        options='--prompt --prompt-file --tokens --prompts --prefill-response --logprobs --system-prompt --chat-template --chat-template-config --ignore-chat-template --max-tokens --extra-eos-token --ignore-eos --stop --temp --top-p --min-p --top-k --typical-p --xtc-probability --xtc-threshold --repetition-penalty --repetition-context-size --presence-penalty --frequency-penalty --dry-multiplier --dry-base --dry-allowed-length --dry-window --dry-breaker --logit-bias --seed --model --memory-limit --device --threads --activations --no-mmap --context --kv --kv-bits --kv-memory --json --quiet --help --version'
+        options='--prompt --prompt-file --tokens --prompts --prefill-response --prompt-cache-file --prompt-cache-ro --logprobs --system-prompt --chat-template --chat-template-config --ignore-chat-template --max-tokens --extra-eos-token --ignore-eos --stop --temp --top-p --min-p --top-k --typical-p --xtc-probability --xtc-threshold --repetition-penalty --repetition-context-size --presence-penalty --frequency-penalty --dry-multiplier --dry-base --dry-allowed-length --dry-window --dry-breaker --logit-bias --seed --model --memory-limit --device --threads --activations --no-mmap --context --kv --kv-bits --kv-memory --json --quiet --help --version'
         case $before in
         --prompt|-p) words='' given=yes ;;
         --prompt-file|-f) files=yes ;;
         --tokens) files=yes ;;
         --prompts) files=yes ;;
         --prefill-response) words='' given=yes ;;
+        --prompt-cache-file) files=yes ;;
         --logprobs) words='' given=yes ;;
         --system-prompt) words='' given=yes ;;
         --chat-template) files=yes ;;

@@ -6,6 +6,8 @@ complete -c mica -n '__fish_seen_subcommand_from generate' -l prompt-file -s f -
 complete -c mica -n '__fish_seen_subcommand_from generate' -l tokens -rF -d 'A JSON file with token ids: a list for one prompt, a list of lists for a batch'
 complete -c mica -n '__fish_seen_subcommand_from generate' -l prompts -rF -d 'A file of JSON lines, run as one batch: each line a string, or an object with "prompt" or "messages"'
 complete -c mica -n '__fish_seen_subcommand_from generate' -l prefill-response -x -d 'The beginning of the answer, which the model goes on with'
+complete -c mica -n '__fish_seen_subcommand_from generate' -l prompt-cache-file -rF -d 'Keeps the keys and values of the prompt in FILE'
+complete -c mica -n '__fish_seen_subcommand_from generate' -l prompt-cache-ro -d 'Reads --prompt-cache-file and never writes it: for many questions about one long text'
 complete -c mica -n '__fish_seen_subcommand_from generate' -l logprobs -x -d 'With --json: the log probability of each token, and of the N likeliest ones (0 to 20)'
 complete -c mica -n '__fish_seen_subcommand_from generate' -l system-prompt -x -d 'The system message that the conversation begins with'
 complete -c mica -n '__fish_seen_subcommand_from generate' -l chat-template -rF -d 'A Jinja template to use instead of the model'\''s own'

@@ -90,9 +90,7 @@ MICA_API int mica_threads(const mica_ctx *mc);
 /* The CPU feature level in use: "scalar", "avx2", "avx512" or "neon". Static storage. */
 MICA_API const char *mica_isa(const mica_ctx *mc);
 
-/* --- scopes
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- scopes ----------------------------------------------------------------------------------- */
 
 /* Opens a scope inside the innermost one. NULL on failure (the error is in the context). */
 MICA_API mica_scope *mica_scope_push(mica_ctx *mc);
@@ -103,9 +101,7 @@ MICA_API void mica_scope_pop(mica_scope *scope);
 /* Hands an array from the innermost scope to the one around it; returns it. */
 MICA_API mica_array *mica_scope_return(mica_array *array);
 
-/* --- lifetime
- * --------------------------------------------------------------------------------------------------
- */
+/* --- lifetime --------------------------------------------------------------------------------- */
 
 /* Gives the caller a reference of its own, ended by mica_release; returns the array. NULL in, NULL
  * out. */
@@ -120,9 +116,7 @@ MICA_API void mica_release(mica_array *array);
  * donated before, or is a constant of a compiled program. */
 MICA_API mica_status mica_donate(mica_array *array);
 
-/* --- facts
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- facts ------------------------------------------------------------------------------------ */
 
 MICA_API mica_dtype mica_array_dtype(const mica_array *array); /* MICA_N_DTYPES for NULL */
 MICA_API mica_shape mica_array_shape(const mica_array *array);
@@ -133,8 +127,7 @@ MICA_API int64_t mica_array_size(const mica_array *array);  /* elements */
 MICA_API int64_t mica_array_bytes(const mica_array *array); /* size * bytes of the dtype */
 MICA_API bool mica_array_is_evaluated(const mica_array *array);
 
-/* --- making arrays
- * --------------------------------------------------------------------------------------------- */
+/* --- making arrays ---------------------------------------------------------------------------- */
 
 /* Copies data (row-major, mica_array_bytes of the shape) into a new evaluated array. */
 MICA_API mica_array *mica_from_data(mica_ctx *mc, const void *data, mica_shape shape,
@@ -155,9 +148,7 @@ MICA_API mica_array *mica_input(mica_ctx *mc, mica_shape shape, mica_dtype dtype
 MICA_API mica_array *mica_input_extent(mica_ctx *mc, const char *name, mica_shape shape,
                                        mica_dtype dtype);
 
-/* --- evaluation
- * ------------------------------------------------------------------------------------------------
- */
+/* --- evaluation ------------------------------------------------------------------------------- */
 
 /* Computes the given arrays and nothing else; all or none. n >= 0. On failure the context's error
  * is set (or was set by a builder before, and is reported), and the arrays stay as they were. */
@@ -178,9 +169,7 @@ MICA_API const void *mica_data(const mica_array *array);
 MICA_API double mica_item_f64(mica_array *array);
 MICA_API int64_t mica_item_i64(mica_array *array);
 
-/* --- programs
- * --------------------------------------------------------------------------------------------------
- */
+/* --- programs --------------------------------------------------------------------------------- */
 
 /* Compiles the graph from inputs (placeholders) to outputs; evaluated arrays that it reads are kept
  * as constants. The caller owns *program (mica_program_free). Tracing happens once: running builds

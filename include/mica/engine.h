@@ -60,9 +60,9 @@ typedef enum mica_admission {
 /* Zero means the default everywhere. */
 typedef struct mica_engine_options {
     int64_t kv_memory;      /* bytes of KV at most; default: half of what is free (of the memory
-                               limit, or of the machine), at most what the sequences can use; with
-                               a context given or a memory limit set at least what one whole
-                               context takes, where that fits into what is free */
+                               limit, or of the machine), at most what the sequences can use; more
+                               where a memory limit leaves more beside what steps need, or where
+                               that is what one sequence of a context that was given takes */
     int64_t context;        /* tokens of prompt and output together at most; default: the model's */
     mica_kv_dtype kv_dtype; /* used when the engine is made from a model */
     int64_t prefill_chunk; /* prompt tokens of one sequence in one step at most; default: as many as
@@ -263,7 +263,10 @@ typedef struct mica_plan {
     int64_t kv;             /* of `sequences` sequences of `context` tokens */
     int64_t prefill_peak;   /* exact peak of the largest step, logits included */
     int64_t decode_peak;    /* of a step of one token for each sequence */
-    int64_t total;          /* weights + kv + the larger peak */
+    int64_t overhead;       /* of all else, at most: the files' headers, the vocabulary, compiled
+                               programs and their compiling, lists of the engine, threads */
+    int64_t total;          /* weights + kv + the larger peak + overhead: a run of these sequences
+                               succeeds under this limit */
     int64_t context;        /* tokens planned for */
     int64_t sequences;
     int64_t max_context; /* tokens of one sequence that fit under `limit`; the model's if none */
@@ -271,7 +274,8 @@ typedef struct mica_plan {
 } mica_plan;
 
 /* Plans for `sequences` sequences (0: 1) of options' context under a limit in bytes (0: none).
- * Compiles the programs of the model's steps, and allocates no KV. */
+ * Compiles the programs of the model's steps and reads its tokenizer, and allocates no KV. What the
+ * process holds already, other models' too, is part of `overhead`. */
 MICA_API mica_status mica_plan_model(mica_model *model, const mica_engine_options *options,
                                      int64_t sequences, int64_t limit, mica_plan *plan);
 
@@ -328,6 +332,41 @@ MICA_API void mica_engine_read_stats(const mica_engine *engine, mica_engine_stat
 
 /* Gives up all blocks that only the prefix cache holds. */
 MICA_API void mica_engine_clear_prefix_cache(mica_engine *engine);
+
+/* --- keeping prompts -------------------------------------------------------------------------- */
+
+/* How many of tokens[0, n_tokens) the prefix cache could spare a request that goes on behind them:
+ * a multiple of 16. (A request needs its last token computed: for itself it gets fewer than all.)
+ */
+MICA_API int64_t mica_engine_find_prefix(const mica_engine *engine, const int32_t *tokens,
+                                         int64_t n_tokens);
+
+/* Writes the keys and values that the prefix cache holds of tokens[0, n_tokens) into one file,
+ * whole blocks of 16 tokens; *n_saved is how many tokens that was. The file appears under its name
+ * when it is whole, in place of what was there. MICA_E_NOT_FOUND when the cache has not one block
+ * of them, MICA_E_STATE when the engine was made without a prefix cache. */
+MICA_API mica_status mica_engine_save_prefix(mica_engine *engine, const int32_t *tokens,
+                                             int64_t n_tokens, const char *path, int64_t *n_saved);
+
+/* What became of a file of keys and values, in tokens. */
+typedef struct mica_prefix_load {
+    int64_t stored;  /* that the file holds */
+    int64_t matched; /* of these, the leading ones that were asked for, in whole blocks */
+    int64_t loaded;  /* of these, what the prefix cache has now */
+} mica_prefix_load;
+
+/* Puts what a file holds of tokens[0, n_tokens) into the prefix cache (tokens NULL: all that it
+ * holds), so that requests find it as if the engine had computed it: with the same bits. Nothing is
+ * read but what matches. What does not fit into the KV budget or under the memory limit is left out
+ * from the end on; MICA_E_MEMORY with the numbers when not one block fits.
+ *
+ * MICA_E_ARGUMENT names both sides where the file was made with another model, KV type or
+ * activation mode; MICA_E_UNSUPPORTED another version of the format; MICA_E_FORMAT says what is
+ * broken: every size, token and block is checked before it is used. On failure the cache is as it
+ * was, but for what had to make room. */
+MICA_API mica_status mica_engine_load_prefix(mica_engine *engine, const char *path,
+                                             const int32_t *tokens, int64_t n_tokens,
+                                             mica_prefix_load *load);
 
 #ifdef __cplusplus
 }

@@ -9,6 +9,7 @@
 #define MICA_MODEL_H
 
 #include <mica/array.h>
+#include <mica/tokenizer.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,6 +56,11 @@ MICA_API mica_model_facts mica_model_describe(const mica_model *model);
 /* Ids that end an answer, from generation_config.json, config.json or GGUF keys. Returns how many;
  * *ids as long as the model lives. The tokenizer's files may name more. */
 MICA_API int mica_model_end_ids(const mica_model *model, const int32_t **ids);
+
+/* The tokenizer that came with the model: from the keys of its GGUF file, which are read where they
+ * are and not opened a second time, else from the files beside its weights. *tokenizer is owned by
+ * the caller (mica_tokenizer_free) and may outlive the model. Errors as mica_tokenizer_open's. */
+MICA_API mica_status mica_model_tokenizer(const mica_model *model, mica_tokenizer **tokenizer);
 
 #ifdef __cplusplus
 }

@@ -14,9 +14,7 @@
 extern "C" {
 #endif
 
-/* --- making
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 /* An array of one value, rounded to dtype. */
 MICA_API mica_array *mica_full(mica_ctx *mc, mica_shape shape, double value, mica_dtype dtype);
@@ -30,10 +28,9 @@ MICA_API mica_array *mica_scalar(mica_ctx *mc, double value, mica_dtype dtype);
 MICA_API mica_array *mica_arange(mica_ctx *mc, double start, double stop, double step,
                                  mica_dtype dtype);
 
-/* --- elementwise, one operand
- * ------------------------------------------------------------------------------------ abs
- * (but f32 for c64), negative and square keep the dtype; the others give f32 for integers and bool.
- */
+/* --- elementwise, one operand ----------------------------------------------------------------- */
+/* abs (but f32 for c64), negative and square keep the dtype; the others give f32 for integers
+ * and bool. */
 MICA_API mica_array *mica_abs(mica_array *a);
 MICA_API mica_array *mica_negative(mica_array *a); /* bool is refused */
 MICA_API mica_array *mica_square(mica_array *a);
@@ -55,9 +52,8 @@ MICA_API mica_array *mica_gelu_tanh(mica_array *a); /* its approximation with ta
  */
 MICA_API mica_array *mica_astype(mica_array *a, mica_dtype dtype);
 
-/* --- elementwise, two operands
- * --------------------------------------------------------------------------------- The result has
- * the promoted dtype of both; divide gives f32 for integers. */
+/* --- elementwise, two operands ---------------------------------------------------------------- */
+/* The result has the promoted dtype of both; divide gives f32 for integers. */
 MICA_API mica_array *mica_add(mica_array *a, mica_array *b);
 MICA_API mica_array *mica_subtract(mica_array *a, mica_array *b);
 MICA_API mica_array *mica_multiply(mica_array *a, mica_array *b);
@@ -69,9 +65,7 @@ MICA_API mica_array *mica_swiglu(mica_array *gate,
 MICA_API mica_array *mica_geglu(mica_array *gate,
                                 mica_array *up); /* gelu_tanh(gate) * up, rounded once */
 
-/* --- shape
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- shape ------------------------------------------------------------------------------------ */
 
 /* One dimension may be -1: it takes what is left. A varying first axis may be named by its bound or
  * -1. */
@@ -107,10 +101,9 @@ MICA_API mica_array *mica_contiguous(mica_array *a);
 /* Joins 1 to 16 arrays of equal shape but for `axis`. */
 MICA_API mica_array *mica_concatenate(int n, mica_array *const *arrays, int axis);
 
-/* --- reductions
- * -------------------------------------------------------------------------------------------------
- * axes: a set of bits, bit i for axis i, or MICA_ALL_AXES. Sums of halves accumulate in f32, sums
- * of small integers in 32 bits; order of additions: docs/numerics.md. */
+/* --- reductions ------------------------------------------------------------------------------- */
+/* axes: a set of bits, bit i for axis i, or MICA_ALL_AXES. Sums of halves accumulate in f32,
+ * sums of small integers in 32 bits; order of additions: docs/numerics.md. */
 MICA_API mica_array *mica_sum(mica_array *a, uint32_t axes, bool keepdims);
 MICA_API mica_array *mica_mean(mica_array *a, uint32_t axes, bool keepdims);
 MICA_API mica_array *mica_max(mica_array *a, uint32_t axes,
@@ -118,26 +111,20 @@ MICA_API mica_array *mica_max(mica_array *a, uint32_t axes,
 MICA_API mica_array *mica_min(mica_array *a, uint32_t axes, bool keepdims);
 MICA_API mica_array *mica_softmax(mica_array *a, int axis);
 
-/* --- indexing
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- indexing --------------------------------------------------------------------------------- */
 
 /* Slices of a at indices (integers, negative from the end) along axis; out of range fails when it
  * is computed. Returns a's shape with the axis replaced by the indices' shape. */
 MICA_API mica_array *mica_take(mica_array *a, mica_array *indices, int axis);
 
-/* --- products
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- products --------------------------------------------------------------------------------- */
 
 /* [.., M, K] x [.., K, N], leading dimensions broadcast; one-dimensional operands as in NumPy. A
  * product whose right side is written as a transpose of its last two axes takes the x W^T order of
  * additions (docs/numerics.md). */
 MICA_API mica_array *mica_matmul(mica_array *a, mica_array *b);
 
-/* --- fused
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- fused ------------------------------------------------------------------------------------ */
 
 /* x / sqrt(mean(x^2) + eps) * weight over the last axis, rounded once to x's dtype.
  * x [.., D], weight [D]; Zhang and Sennrich, arXiv 1910.07467. */

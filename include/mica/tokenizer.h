@@ -70,7 +70,7 @@ MICA_API const char *mica_tokenizer_preset_name(int i);
 /* "byte-level BPE" or "SentencePiece BPE". Static storage. */
 MICA_API const char *mica_tokenizer_kind(const mica_tokenizer *tokenizer);
 
-/* --- encoding --- */
+/* --- encoding --------------------------------------------------------------------------------- */
 
 /* Flags of the encode functions. */
 enum {
@@ -104,7 +104,7 @@ MICA_API mica_status mica_tokenizer_encode_spans(const mica_tokenizer *tokenizer
                                                  int64_t n_plain, unsigned flags,
                                                  mica_token_list *ids);
 
-/* --- tokens --- */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 /* Ids are [0, n). */
 MICA_API int64_t mica_tokenizer_n_vocab(const mica_tokenizer *tokenizer);
@@ -147,7 +147,7 @@ MICA_API const char *mica_tokenizer_chat_template(const mica_tokenizer *tokenize
 /* The name of the i-th chat template ("default" for the one without a name), NULL past the last. */
 MICA_API const char *mica_tokenizer_chat_template_name(const mica_tokenizer *tokenizer, int i);
 
-/* --- decoding --- */
+/* --- decoding --------------------------------------------------------------------------------- */
 
 /* Turns ids into text piece by piece: what comes out is valid UTF-8 at every moment. */
 typedef struct mica_token_decoder mica_token_decoder;

@@ -45,8 +45,7 @@ static struct {
     void *owner;
 } trimmers[MAX_TRIMMERS];
 
-/* --- fault injection
- * ------------------------------------------------------------------------------------------- */
+/* --- fault injection -------------------------------------------------------------------------- */
 
 void mica__fault_after(int64_t n, bool sticky)
 {
@@ -77,8 +76,7 @@ bool mica__fault(void)
     return left < 0;
 }
 
-/* --- counters and the limit
- * ------------------------------------------------------------------------------------ */
+/* --- counters and the limit ------------------------------------------------------------------- */
 
 const char *mica_memory_kind_name(mica_memory_kind kind)
 {
@@ -275,9 +273,7 @@ void mica__memory_remove_trimmer(mica__trimmer function, void *owner)
     pthread_mutex_unlock(&trimmers_lock);
 }
 
-/* --- blocks
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- blocks ----------------------------------------------------------------------------------- */
 
 /* Bytes taken from the system for a payload; 0 when the sum overflows. */
 static size_t block_bytes(size_t payload)

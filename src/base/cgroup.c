@@ -59,7 +59,7 @@ static bool at_end(const char *at)
     return *at == '\0' || (*at == '\n' && at[1] == '\0');
 }
 
-/* --- single files ---------------------------------------------------------------------------- */
+/* --- single files ----------------------------------------------------------------------------- */
 
 /* Reads one group's limit in a directory; INT64_MAX when it has none. */
 typedef int64_t (*limit_reader)(const char *directory);
@@ -123,7 +123,7 @@ static int64_t memory_v1(const char *directory)
     return bytes;
 }
 
-/* --- the way up ------------------------------------------------------------------------------ */
+/* --- the way up ------------------------------------------------------------------------------- */
 
 /* The smallest limit from mount/group up to mount; group starts with '/' or is empty. */
 static int64_t smallest_along(const char *mount, const char *group, limit_reader reader)
@@ -224,7 +224,7 @@ int64_t mica__cgroup_memory_limit(const char *root)
     return smallest_limit(root, "memory", memory_v1, memory_v2);
 }
 
-/* --- the machine ----------------------------------------------------------------------------- */
+/* --- the machine ------------------------------------------------------------------------------ */
 
 static int processors_allowed(void)
 {

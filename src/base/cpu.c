@@ -41,7 +41,7 @@ static const flag_row alias_rows[] = {
 
 static const char *const level_names[MICA__N_CPU_LEVELS] = {"scalar", "avx2", "avx512", "neon"};
 
-/* --- detection ------------------------------------------------------------------------------- */
+/* --- detection -------------------------------------------------------------------------------- */
 
 static bool has(uint32_t reg, int bit)
 {
@@ -156,7 +156,7 @@ mica_status mica__cpu_request_amx(void)
     return MICA_OK;
 }
 
-/* --- the cap --------------------------------------------------------------------------------- */
+/* --- the cap ---------------------------------------------------------------------------------- */
 
 const char *mica__cpu_level_name(mica__cpu_level level)
 {

@@ -29,6 +29,12 @@ struct mica__file {
     char *path;
 };
 
+struct mica__file_reader {
+    int fd;
+    int64_t size;
+    char *path;
+};
+
 struct mica__file_writer {
     int fd;
     int64_t written;
@@ -41,7 +47,7 @@ struct mica__file_writer {
 
 static _Alignas(64) const uint8_t empty_file[64];
 
-/* --- opening --------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static mica_status fail_errno(const char *what, const char *path)
 {
@@ -85,11 +91,11 @@ static mica_status open_regular(const char *path, int *fd, struct stat *info)
     return status;
 }
 
-static mica_status read_exactly(int fd, const char *path, uint8_t *bytes, size_t n)
+static mica_status read_exactly(int fd, const char *path, int64_t offset, uint8_t *bytes, size_t n)
 {
     for (size_t done = 0; done < n;) {
         const size_t piece = n - done < IO_PIECE ? n - done : IO_PIECE;
-        const ssize_t got = pread(fd, bytes + done, piece, (off_t)done);
+        const ssize_t got = pread(fd, bytes + done, piece, (off_t)(offset + (int64_t)done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -110,7 +116,7 @@ static mica_status read_view(mica__file *file, int fd)
     if (!file->owned)
         return mica__fail_at(MICA_E_MEMORY, "%.256s", file->path);
     file->data = file->owned;
-    return read_exactly(fd, file->path, file->owned, file->size);
+    return read_exactly(fd, file->path, 0, file->owned, file->size);
 }
 
 static mica_status map_view(mica__file *file, int fd)
@@ -189,22 +195,56 @@ const char *mica__file_path(const mica__file *file)
     return file->path;
 }
 
-void mica__file_advise(const mica__file *file, size_t offset, size_t n, mica__file_advice advice)
+/* --- reading in pieces ------------------------------------------------------------------------ */
+
+mica_status mica__file_reader_open(const char *path, mica__file_reader **reader)
 {
-    static const int system_advice[] = {[MICA__FILE_NORMAL] = MADV_NORMAL,
-                                        [MICA__FILE_SEQUENTIAL] = MADV_SEQUENTIAL,
-                                        [MICA__FILE_RANDOM] = MADV_RANDOM,
-                                        [MICA__FILE_WILL_NEED] = MADV_WILLNEED};
-    if (!file->mapped || offset >= file->size || n == 0)
-        return;
-    if (n > file->size - offset)
-        n = file->size - offset;
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t before = offset % page;
-    madvise((void *)(uintptr_t)(file->data + offset - before), n + before, system_advice[advice]);
+    struct stat info;
+    *reader = NULL;
+    mica__file_reader *opened = mica__alloc_zero(MICA_MEMORY_OTHER, 1, sizeof *opened);
+    if (!opened)
+        return MICA_E_MEMORY;
+    opened->fd = -1;
+    opened->path = mica__strndup(MICA_MEMORY_OTHER, path, strlen(path));
+    const mica_status status =
+        opened->path ? open_regular(path, &opened->fd, &info) : MICA_E_MEMORY;
+    if (status != MICA_OK) {
+        opened->fd = -1;
+        mica__file_reader_close(opened);
+        return status;
+    }
+    opened->size = (int64_t)info.st_size;
+    *reader = opened;
+    return MICA_OK;
 }
 
-/* --- writing --------------------------------------------------------------------------------- */
+void mica__file_reader_close(mica__file_reader *reader)
+{
+    if (!reader)
+        return;
+    if (reader->fd >= 0)
+        close(reader->fd);
+    mica__free(reader->path);
+    mica__free(reader);
+}
+
+int64_t mica__file_reader_size(const mica__file_reader *reader)
+{
+    return reader->size;
+}
+
+mica_status mica__file_read_at(const mica__file_reader *reader, int64_t offset, void *bytes,
+                               size_t n)
+{
+    int64_t end;
+    if (offset < 0 || n > INT64_MAX || !mica__add_i64(offset, (int64_t)n, &end) ||
+        end > reader->size)
+        MICA_FAIL(MICA_E_IO, "\"%.512s\" has %lld bytes: %zu from %lld on are not there",
+                  reader->path, (long long)reader->size, n, (long long)offset);
+    return read_exactly(reader->fd, reader->path, offset, bytes, n);
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* Opens a new file beside the target, under a name that nobody has. */
 static mica_status open_temporary(mica__file_writer *writer)
@@ -357,7 +397,7 @@ mica_status mica__file_write_atomic(const char *path, const void *bytes, size_t 
     return status;
 }
 
-/* --- text ------------------------------------------------------------------------------------ */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static mica_status refuse_length(const char *path, int64_t max_bytes)
 {
@@ -411,7 +451,7 @@ mica_status mica__file_read_text(const char *path, int64_t max_bytes, mica__text
     return status;
 }
 
-/* --- paths ----------------------------------------------------------------------------------- */
+/* --- paths ------------------------------------------------------------------------------------ */
 
 bool mica__file_exists(const char *path)
 {

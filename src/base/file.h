@@ -28,16 +28,15 @@ size_t mica__file_size(const mica__file *file);
 bool mica__file_is_mapped(const mica__file *file);
 const char *mica__file_path(const mica__file *file); /* as given to open */
 
-typedef enum mica__file_advice {
-    MICA__FILE_NORMAL,
-    MICA__FILE_SEQUENTIAL, /* read ahead far, forget behind */
-    MICA__FILE_RANDOM,     /* do not read ahead */
-    MICA__FILE_WILL_NEED   /* start reading now */
-} mica__file_advice;
+/* A regular file read piece by piece into the caller's memory, for what is never needed whole. */
+typedef struct mica__file_reader mica__file_reader;
+mica_status mica__file_reader_open(const char *path, mica__file_reader **reader);
+void mica__file_reader_close(mica__file_reader *reader); /* NULL is ignored */
+int64_t mica__file_reader_size(const mica__file_reader *reader);
 
-/* Tells the system how bytes [offset, offset + n) will be read. Advice only: without effect on
- * views that were read; bounds beyond the file are cut. */
-void mica__file_advise(const mica__file *file, size_t offset, size_t n, mica__file_advice advice);
+/* Bytes [offset, offset + n); MICA_E_IO when the file ends before or cannot be read. */
+mica_status mica__file_read_at(const mica__file_reader *reader, int64_t offset, void *bytes,
+                               size_t n);
 
 /* Writes a file so that path holds either its old content or all of the new one, also after a
  * crash: a temporary file in the same directory, fsync, rename, fsync of the directory. It keeps an

@@ -1,11 +1,10 @@
 /* hash_map.c - a map from byte strings to int64, and the hash function behind it.
  *
  * Entries stand in an array in the order of insertion; a table of slots, probed linearly, holds
- * (hash, entry index). Invariants: every live entry has exactly one slot, no empty slot lies
- * between an entry's home and its slot, and at most 3/4 of the slots are used, so every search
- * ends. Removing closes the gap in the slots at once and leaves a dead entry behind; dead entries
- * go away when the array is full. Copied keys lie one behind the other in one buffer, in the order
- * of entries.
+ * (hash, entry index). Invariants: every entry has exactly one slot, no empty slot lies between an
+ * entry's home and its slot, and at most 3/4 of the slots are used, so every search ends. Entries
+ * are never removed. Copied keys lie one behind the other in one buffer, in the order of
+ * entries.
  * SPDX-License-Identifier: MIT
  */
 #include "base/hash_map.h"
@@ -17,7 +16,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define DEAD        UINT32_MAX /* length of a removed entry */
+#define MAX_LENGTH  UINT32_MAX /* keys are shorter */
 #define EMPTY       UINT32_MAX /* entry of an empty slot */
 #define MAX_ENTRIES ((int64_t)1 << 30)
 #define MIN_SLOTS   8
@@ -40,8 +39,7 @@ typedef struct map_slot {
 struct mica__map {
     mica_memory_kind kind;
     mica__map_keys keys;
-    int64_t n_live;
-    int64_t n_entries; /* dead ones included */
+    int64_t n_entries;
     int64_t entry_capacity;
     map_entry *entries;
     int64_t n_slots; /* a power of two, or 0 */
@@ -51,7 +49,7 @@ struct mica__map {
     int64_t key_capacity;
 };
 
-/* --- the hash function ----------------------------------------------------------------------- */
+/* --- the hash function ------------------------------------------------------------------------ */
 
 static inline uint64_t rotate(uint64_t x, int by)
 {
@@ -125,7 +123,7 @@ static uint32_t hash_key(const void *key, size_t n)
     return (uint32_t)siphash(key, n, process_key[0], process_key[1], 1, 3);
 }
 
-/* --- slots and entries ----------------------------------------------------------------------- */
+/* --- slots and entries ------------------------------------------------------------------------ */
 
 static const char *key_of(const mica__map *map, const map_entry *entry)
 {
@@ -157,8 +155,6 @@ static void fill_slots(mica__map *map)
     memset(map->slots, 0xff, (size_t)map->n_slots * sizeof *map->slots);
     for (int64_t i = 0; i < map->n_entries; i++) {
         const map_entry *entry = &map->entries[i];
-        if (entry->length == DEAD)
-            continue;
         int64_t at = entry->hash & mask;
         while (map->slots[at].entry != EMPTY)
             at = (at + 1) & mask;
@@ -184,27 +180,6 @@ static mica_status grow_slots(mica__map *map, int64_t n)
     return MICA_OK;
 }
 
-/* Squeezes dead entries and their keys out. */
-static void compact(mica__map *map)
-{
-    int64_t kept = 0, key_at = 0;
-    for (int64_t i = 0; i < map->n_entries; i++) {
-        map_entry entry = map->entries[i];
-        if (entry.length == DEAD)
-            continue;
-        if (map->keys == MICA__MAP_COPIES) {
-            if (entry.length)
-                memmove(map->key_bytes + key_at, map->key_bytes + entry.key.offset, entry.length);
-            entry.key.offset = key_at;
-            key_at += entry.length;
-        }
-        map->entries[kept++] = entry;
-    }
-    map->n_entries = kept;
-    map->n_key_bytes = key_at;
-    fill_slots(map);
-}
-
 static mica_status make_room(mica__map *map, int64_t n, int64_t key_bytes)
 {
     if (n > MAX_ENTRIES)
@@ -216,7 +191,7 @@ static mica_status make_room(mica__map *map, int64_t n, int64_t key_bytes)
     return grow_slots(map, n);
 }
 
-/* --- the map --------------------------------------------------------------------------------- */
+/* --- the map ---------------------------------------------------------------------------------- */
 
 mica_status mica__map_new(mica_memory_kind kind, mica__map_keys keys, mica__map **map)
 {
@@ -241,19 +216,14 @@ void mica__map_free(mica__map *map)
 
 mica_status mica__map_reserve(mica__map *map, int64_t n, int64_t key_bytes)
 {
-    /* Dead entries still take room: without them the caller's count is the array's. */
-    if (map->n_live < map->n_entries)
-        compact(map);
     return make_room(map, n, key_bytes);
 }
 
 static mica_status add_entry(mica__map *map, const void *key, size_t n, uint32_t hash,
                              int64_t value)
 {
-    if (n >= DEAD)
+    if (n >= MAX_LENGTH)
         MICA_FAIL(MICA_E_ARGUMENT, "a key of %zu bytes is too long for a map", n);
-    if (map->n_entries == map->entry_capacity && map->n_live < map->n_entries / 4 * 3)
-        compact(map);
     MICA_TRY(make_room(map, map->n_entries + 1, map->n_key_bytes + (int64_t)n));
     map_entry *entry = &map->entries[map->n_entries];
     *entry = (map_entry){.value = value, .length = (uint32_t)n, .hash = hash};
@@ -268,13 +238,12 @@ static mica_status add_entry(mica__map *map, const void *key, size_t n, uint32_t
     const int64_t at = find_slot(map, key, n, hash);
     map->slots[at] = (map_slot){hash, (uint32_t)map->n_entries};
     map->n_entries++;
-    map->n_live++;
     return MICA_OK;
 }
 
 static map_entry *find_entry(const mica__map *map, const void *key, size_t n, uint32_t hash)
 {
-    if (map->n_live == 0 || n >= DEAD)
+    if (map->n_entries == 0 || n >= MAX_LENGTH)
         return NULL;
     const map_slot slot = map->slots[find_slot(map, key, n, hash)];
     return slot.entry == EMPTY ? NULL : &map->entries[slot.entry];
@@ -312,51 +281,13 @@ bool mica__map_find(const mica__map *map, const void *key, size_t n, int64_t *va
     return entry;
 }
 
-/* Empties a slot and moves later ones of the same run back over it, each as far as its home
- * allows. */
-static void close_gap(mica__map *map, int64_t gap)
-{
-    const int64_t mask = map->n_slots - 1;
-    for (int64_t at = (gap + 1) & mask; map->slots[at].entry != EMPTY; at = (at + 1) & mask) {
-        const int64_t from_home = (at - (int64_t)map->slots[at].hash) & mask;
-        const int64_t from_gap = (at - gap) & mask;
-        if (from_home < from_gap)
-            continue;
-        map->slots[gap] = map->slots[at];
-        gap = at;
-    }
-    map->slots[gap] = (map_slot){0, EMPTY};
-}
-
-bool mica__map_remove(mica__map *map, const void *key, size_t n)
-{
-    if (map->n_live == 0 || n >= DEAD)
-        return false;
-    const int64_t at = find_slot(map, key, n, hash_key(key, n));
-    if (map->slots[at].entry == EMPTY)
-        return false;
-    map->entries[map->slots[at].entry].length = DEAD;
-    map->n_live--;
-    close_gap(map, at);
-    return true;
-}
-
-void mica__map_clear(mica__map *map)
-{
-    map->n_live = map->n_entries = map->n_key_bytes = 0;
-    if (map->slots)
-        fill_slots(map);
-}
-
 int64_t mica__map_count(const mica__map *map)
 {
-    return map->n_live;
+    return map->n_entries;
 }
 
 bool mica__map_next(const mica__map *map, int64_t *at, const char **key, size_t *n, int64_t *value)
 {
-    while (*at < map->n_entries && map->entries[*at].length == DEAD)
-        ++*at;
     if (*at >= map->n_entries)
         return false;
     const map_entry *entry = &map->entries[(*at)++];

@@ -28,8 +28,8 @@ typedef enum mica__map_keys {
 mica_status mica__map_new(mica_memory_kind kind, mica__map_keys keys, mica__map **map);
 void mica__map_free(mica__map *map); /* NULL is ignored */
 
-/* Makes room for n entries (and key_bytes of copied keys) in all: inserting up to these cannot fail
- * as long as none is removed meanwhile. */
+/* Makes room for n entries (and key_bytes of copied keys) in all: inserting up to these cannot
+ * fail. */
 mica_status mica__map_reserve(mica__map *map, int64_t n, int64_t key_bytes);
 
 /* Sets the value of key[0, n), new or not. key may be NULL when n is 0. On failure (MICA_E_MEMORY,
@@ -45,16 +45,10 @@ mica_status mica__map_insert_new(mica__map *map, const void *key, size_t n, int6
 /* Whether the key is there; if so its value (value may be NULL). */
 bool mica__map_find(const mica__map *map, const void *key, size_t n, int64_t *value);
 
-/* Whether the key was there; it no longer is. */
-bool mica__map_remove(mica__map *map, const void *key, size_t n);
-
-/* Removes all entries and keeps the memory. */
-void mica__map_clear(mica__map *map);
-
 int64_t mica__map_count(const mica__map *map);
 
-/* Walks the entries in the order of insertion, from *at = 0; false at the end. Removing (anything)
- * meanwhile is allowed, inserting is not. key, n and value may be NULL; the key is valid until the
+/* Walks the entries in the order of insertion, from *at = 0; false at the end. Nothing may be
+ * inserted meanwhile. key, n and value may be NULL; the key is valid until the
  * next insertion. */
 bool mica__map_next(const mica__map *map, int64_t *at, const char **key, size_t *n, int64_t *value);
 

@@ -17,7 +17,7 @@
 #define MOST_DIGITS   800
 #define MOST_EXPONENT INT64_C(100000000000000000) /* more than a text can have digits */
 
-/* --- reading --------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static bool is_digit(char c)
 {
@@ -142,7 +142,7 @@ bool mica__parse_i64(const char *text, size_t n, int64_t *value)
     return true;
 }
 
-/* --- writing --------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* Digits of a positive value: 0.d1d2d3... * 10^(exponent + 1). */
 typedef struct digits {
@@ -269,7 +269,7 @@ int mica__format_f32(char out[MICA__F64_TEXT_BYTES], float value)
     return format_real(out, (double)value, true);
 }
 
-/* --- amounts of memory ----------------------------------------------------------------------- */
+/* --- amounts of memory ------------------------------------------------------------------------ */
 
 __extension__ typedef unsigned __int128 uint128;
 

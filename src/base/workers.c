@@ -65,7 +65,7 @@ struct mica__workers {
 /* Set on a thread while it runs a body. */
 static _Thread_local bool inside_body;
 
-/* --- waiting --------------------------------------------------------------------------------- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 static inline void pause_briefly(void)
 {
@@ -128,7 +128,7 @@ static int spins_for(int n_workers)
     return spins < 50 ? 50 : spins > 10000 ? 10000 : (int)spins;
 }
 
-/* --- floating point settings ----------------------------------------------------------------- */
+/* --- floating point settings ------------------------------------------------------------------ */
 
 /* The control register of the vector units. A host program may have asked for flush-to-zero or
  * another rounding mode on its own thread only; results must not depend on which worker computes
@@ -163,7 +163,7 @@ static inline void set_fp_settings(uint64_t settings)
 #define FP_DEFAULT 0
 #endif
 
-/* --- threads --------------------------------------------------------------------------------- */
+/* --- threads ---------------------------------------------------------------------------------- */
 
 static void *serve(void *argument)
 {
@@ -263,7 +263,7 @@ out:
     return status;
 }
 
-/* --- the pool -------------------------------------------------------------------------------- */
+/* --- the pool --------------------------------------------------------------------------------- */
 
 mica_status mica__workers_new(int n_threads, mica__workers **workers)
 {

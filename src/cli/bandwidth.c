@@ -19,7 +19,7 @@
 #define MOST_BYTES    ((size_t)512 << 20)
 #define MOST_THREADS  256
 #define READINGS      5
-#define SECONDS       0.05 /* of one reading; all of them, first touch included, take five times that */
+#define SECONDS       0.05 /* of one reading; all, first touch included, take five times that */
 #define STREAMS       16
 #define LINE_WORDS    ((size_t)8)
 #define SKEW_WORDS                                                                                 \

@@ -15,6 +15,7 @@
 #include "cli/generate_prompts.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
+#include "cli/prompt_cache.h"
 #include "cli/run_report.h"
 #include "cli/sampling.h"
 #include "cli/session.h"
@@ -38,6 +39,7 @@ typedef struct generation {
     const generate_settings *settings;
     cli_session session;
     prompt_batch batch;
+    prompt_cache cache;
     cli_answer *answers; /* [prompts.n] */
     int64_t *requests;   /* [prompts.n] the engine's numbers */
     int64_t n_submitted, n_finished, n_shown;
@@ -185,6 +187,7 @@ static int print_json(const generation *run)
         }
         json_close(&json, ']');
     }
+    prompt_cache_report(&json, &run->cache, run->answers[0].usage.cached_tokens);
     report_timing(&json, &totals);
     report_memory(&json, &run->session);
     json_close(&json, '}');
@@ -223,6 +226,8 @@ static int report(const generation *run)
         if (run->settings->sampling.seed.random)
             fprintf(stderr, "[seed %llu]\n", (unsigned long long)run->seed);
     }
+    if (!output->quiet)
+        prompt_cache_line(&run->cache, only->usage.cached_tokens);
     return 0;
 }
 
@@ -248,8 +253,11 @@ static int open_all(generation *run, const arguments *given)
     if (!run->batch.chat)
         session->decode_flags |= MICA_DECODE_CONTINUE;
     const int64_t n = run->batch.ids.n;
-    return session_open_engine(session, given, &settings->engine,
-                               n < MOST_SEQUENCES ? n : MOST_SEQUENCES);
+    exit_status = session_open_engine(session, given, &settings->engine,
+                                      n < MOST_SEQUENCES ? n : MOST_SEQUENCES);
+    run->cache.prompt = run->batch.ids.ids;
+    run->cache.n_prompt = run->batch.ids.starts[1];
+    return exit_status ? exit_status : prompt_cache_load(&run->cache, session);
 }
 
 static int make_answers(generation *run)
@@ -269,9 +277,26 @@ static int make_answers(generation *run)
     return 0;
 }
 
+/* Runs the prompts, keeps what is to be kept, and says what came of it. */
+static int run_and_report(generation *run, const mica_sampling *sampling)
+{
+    const int exit_status = steps(run, sampling);
+    if (exit_status != 0 && exit_status != EXIT_INTERRUPTED)
+        return exit_status;
+    const int kept = prompt_cache_save(&run->cache, &run->session);
+    if (kept && run->settings->output.json)
+        return kept; /* the error is the one object */
+    const int reported = report(run);
+    return reported ? reported : kept ? kept : exit_status;
+}
+
 static int generate(const arguments *given)
 {
-    generation run = {.settings = given->settings, .started = seconds_now()};
+    const generate_settings *settings = given->settings;
+    generation run = {.settings = settings,
+                      .cache = {.path = settings->prompt.prompt_cache_file,
+                                .read_only = settings->prompt.prompt_cache_ro},
+                      .started = seconds_now()};
     sampling_lists lists = {0};
     mica_sampling sampling = {0};
     progress_allow(!run.settings->output.quiet);
@@ -281,6 +306,8 @@ static int generate(const arguments *given)
         exit_status = fail_usage("--prompt was given %d times: --prompts FILE takes several",
                                  option_times(given, "prompt"));
     if (!exit_status)
+        exit_status = prompt_cache_check(&run.cache);
+    if (!exit_status)
         exit_status = open_all(&run, given);
     run.loaded = seconds_now();
     run.started += seconds_reading(); /* who types slowly does not make loading slow */
@@ -289,13 +316,8 @@ static int generate(const arguments *given)
     run.seed = sampling.seed;
     if (!exit_status)
         exit_status = make_answers(&run);
-    if (!exit_status) {
-        exit_status = steps(&run, &sampling);
-        if (exit_status == 0 || exit_status == EXIT_INTERRUPTED) {
-            const int reported = report(&run);
-            exit_status = reported ? reported : exit_status;
-        }
-    }
+    if (!exit_status)
+        exit_status = run_and_report(&run, &sampling);
     for (int64_t i = 0; run.answers && i < run.batch.ids.n; i++)
         answer_free(&run.answers[i]);
     free(run.answers);
@@ -325,6 +347,9 @@ static const command_example examples[] = {
      "mica generate --model model.gguf --prompt \"Name three rivers.\" --temp 0.7 --seed 1"},
     {"A prompt from a pipe, the answer as JSON",
      "git log -1 | mica generate --model model.gguf --prompt - --json"},
+    {"Compute a long text once; later prompts that begin with it, and name the same file, go on "
+     "there",
+     "mica generate --model model.gguf -f book.txt --prompt-cache-file book.kv --max-tokens 0"},
     {0}};
 
 const command_spec generate_command = {
@@ -339,7 +364,9 @@ const command_spec generate_command = {
         "timing (load_s, ttft_s, prefill_tok_s, "
         "decode_tok_s) and memory in bytes (weights: of the model's tensors; kv: keys and values "
         "at most; program_peak: everything that mica allocated at most, mapped weights aside; "
-        "process_peak: resident memory at most). Several prompts give a list under results.",
+        "process_peak: resident memory at most), and with --prompt-cache-file prompt_cache (file; "
+        "cached_tokens: of the prompt, not computed; saved_tokens: written after the run, 0 when "
+        "the file stayed as it was). Several prompts give a list under results.",
     .operands = "",
     .groups = groups,
     .n_groups = COUNT_OF(groups),

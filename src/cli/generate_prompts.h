@@ -9,7 +9,8 @@
 #include "cli/session.h"
 
 typedef struct prompt_settings {
-    const char *prompt, *prompt_file, *tokens, *prompts, *prefill_response;
+    const char *prompt, *prompt_file, *tokens, *prompts, *prefill_response, *prompt_cache_file;
+    bool prompt_cache_ro;
     int64_t logprobs;
 } prompt_settings;
 

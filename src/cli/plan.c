@@ -68,6 +68,7 @@ static int print_json(const prediction *made, const cli_session *session, mica_k
     json_integer(&json, "kv", plan->kv);
     json_integer(&json, "prefill_peak", plan->prefill_peak);
     json_integer(&json, "decode_peak", plan->decode_peak);
+    json_integer(&json, "overhead", plan->overhead);
     json_integer(&json, "total", plan->total);
     json_integer(&json, "max_context", plan->max_context);
     if (plan->limit)
@@ -104,7 +105,8 @@ static int print_text(const prediction *made, const cli_session *session, mica_k
     line("kv", plan->kv, "when every sequence is full");
     line("prefill peak", plan->prefill_peak, "of the largest step");
     line("decode peak", plan->decode_peak, "of a step of one token a sequence");
-    line("total", plan->total, "weights, kv and the larger peak");
+    line("overhead", plan->overhead, "vocabulary, programs, lists, at most");
+    line("total", plan->total, "weights, kv, the larger peak, overhead");
     if (plan->limit) {
         mica_size_format(size, plan->limit);
         if (fits(plan))
@@ -188,7 +190,9 @@ const command_spec plan_command = {
     .description =
         "Prints the memory that weights, keys and values and the steps' programs will take, and "
         "the longest context that fits under --memory-limit, which is planned for here and not "
-        "obeyed. Exit status 1 says that the whole does not fit under it. The peaks are exact.\n\n"
+        "obeyed. Exit status 1 says that the whole does not fit under it. The peaks are exact; the "
+        "overhead is an upper bound for what else a run holds, so that a run under a limit of the "
+        "total succeeds.\n\n"
         "The predicted speed is the memory bandwidth divided by what a token reads: an upper "
         "bound. The bandwidth is the best of a few readings of a buffer, on all threads with many "
         "streams each, in 0.3 seconds at most; a model that fits into the processor's caches can "

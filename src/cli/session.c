@@ -87,7 +87,9 @@ int session_open_tokenizer(cli_session *session, bool required, bool notes)
 {
     char folder[MODEL_PATH_BYTES];
     const mica_status status =
-        mica_tokenizer_open(tokenizer_place(session->path, folder), &session->tokenizer);
+        session->model
+            ? mica_model_tokenizer(session->model, &session->tokenizer)
+            : mica_tokenizer_open(tokenizer_place(session->path, folder), &session->tokenizer);
     if (status == MICA_E_NOT_FOUND && !required)
         return 0;
     if (status != MICA_OK && status != MICA_E_MEMORY && !required) {

@@ -59,10 +59,9 @@ const option_spec engine_options[] = {
     {"kv-bits", 0, OPTION_CHOICE, ENGINE(kv_bits), "none|8|4", "none", 0, 0,
      "mlx-lm's spelling: 8 is --kv q8, 4 is --kv q4."},
     {"kv-memory", 0, OPTION_SIZE, ENGINE(kv_memory), "SIZE", NULL, 1, 1e18,
-     "Memory for keys and values at most. By default half of what is free after the weights, and "
-     "no more than the context needs; with --context or --memory-limit as much as one whole "
-     "context "
-     "takes, where that fits."},
+     "Memory for keys and values at most. By default half of what is free after the weights, under "
+     "--memory-limit all but what steps need, with --context as much as one sequence of it takes "
+     "where that fits, and no more than the context needs."},
     {0}};
 
 const option_spec sampling_options[] = {

@@ -25,8 +25,7 @@ typedef struct walk {
     int64_t depth, capacity;
 } walk;
 
-/* --- storage of the IR
- * ----------------------------------------------------------------------------------------- */
+/* --- storage of the IR ------------------------------------------------------------------------ */
 
 void mica__row_strides(int ndim, const int64_t *shape, int64_t *strides)
 {
@@ -157,9 +156,7 @@ bool mica__ir_is_contiguous(const mica__ir_value *value)
     return true;
 }
 
-/* --- the walk
- * --------------------------------------------------------------------------------------------------
- */
+/* --- the walk --------------------------------------------------------------------------------- */
 
 static mica_status add_leaf(walk *w, mica_array *array)
 {
@@ -288,9 +285,7 @@ mica_status mica__ir_collect(mica_ctx *ctx, int n_in, mica_array *const *inputs,
     return status;
 }
 
-/* --- description
- * -----------------------------------------------------------------------------------------------
- */
+/* --- description ------------------------------------------------------------------------------ */
 
 static void put(mica__text *key, const void *bytes, size_t n)
 {

@@ -56,9 +56,7 @@ static void end_run(mica_program *program)
     pthread_mutex_unlock(&program->run_lock);
 }
 
-/* --- eval
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- eval ------------------------------------------------------------------------------------- */
 
 static mica_status find_program(mica_ctx *mc, mica__ir *ir, mica_program **program)
 {
@@ -178,8 +176,7 @@ mica_status mica_eval(mica_ctx *mc, int n, mica_array *const *arrays)
     return status == MICA_OK ? status : mica__ctx_fail(mc, status);
 }
 
-/* --- compiled programs
- * ----------------------------------------------------------------------------------------- */
+/* --- compiled programs ------------------------------------------------------------------------ */
 
 /* A program keeps its constants: they cannot have been given away. */
 static mica_status check_constants(const mica__ir *ir)
@@ -313,8 +310,7 @@ mica_status mica_run(mica_ctx *mc, mica_program *program, mica_array *const *inp
     return mica__fail_at(status, "run");
 }
 
-/* --- reading values
- * -------------------------------------------------------------------------------------------- */
+/* --- reading values --------------------------------------------------------------------------- */
 
 const void *mica_data(const mica_array *array)
 {

@@ -24,8 +24,7 @@ typedef struct run_state {
     char message[MICA__MESSAGE_BYTES];
 } run_state;
 
-/* --- before the run
- * -------------------------------------------------------------------------------------------- */
+/* --- before the run --------------------------------------------------------------------------- */
 
 mica_status mica__program_extents(const mica_program *program, const int64_t *leading,
                                   int64_t *extents)
@@ -110,9 +109,7 @@ static void count_tasks(run_state *run)
     }
 }
 
-/* --- the run
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- the run ---------------------------------------------------------------------------------- */
 
 static void report(run_state *run, mica_status status)
 {

@@ -7,9 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- shapes
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- shapes ----------------------------------------------------------------------------------- */
 
 mica_shape mica_shape_of(int ndim, const int64_t *dims)
 {
@@ -71,9 +69,7 @@ void mica__aval_of(const mica_array *array, mica__aval *aval)
     memcpy(aval->shape, array->shape, (size_t)array->ndim * sizeof *array->shape);
 }
 
-/* --- arrays
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- arrays ----------------------------------------------------------------------------------- */
 
 static size_t array_bytes(int ndim)
 {
@@ -228,7 +224,7 @@ mica_array *mica_scope_return(mica_array *array)
     return array;
 }
 
-/* --- giving away ----------------------------------------------------------------------------- */
+/* --- giving away ------------------------------------------------------------------------------ */
 
 bool mica__array_may_be_taken(const mica_array *array)
 {
@@ -267,9 +263,7 @@ mica_status mica_donate(mica_array *array)
     return status == MICA_OK ? status : mica__ctx_fail(mica__ctx_of(array), status);
 }
 
-/* --- facts
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- facts ------------------------------------------------------------------------------------ */
 
 mica_dtype mica_array_dtype(const mica_array *array)
 {
@@ -308,9 +302,7 @@ bool mica_array_is_evaluated(const mica_array *array)
     return array && array->buffer;
 }
 
-/* --- leaves
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- leaves ----------------------------------------------------------------------------------- */
 
 static mica_array *leaf(mica_ctx *mc, const char *what, const mica_shape *shape, mica_dtype dtype)
 {
@@ -405,8 +397,7 @@ mica_array *mica_input_extent(mica_ctx *mc, const char *name, mica_shape shape, 
     return array;
 }
 
-/* --- recording operations
- * -------------------------------------------------------------------------------------- */
+/* --- recording operations --------------------------------------------------------------------- */
 
 /* Whether the calling thread may record in a context: its own ones; when it never opened any, one
  * that was handed to it. */

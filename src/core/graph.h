@@ -134,7 +134,7 @@ mica_array *mica__apply(mica_ctx *ctx, mica__op op, const void *attrs, int n_in,
 mica_status mica__apply_multi(mica_ctx *ctx, mica__op op, const void *attrs, int n_in,
                               mica_array *const *inputs, int n_out, mica_array **outputs);
 
-/* --- rules: one block per op, in ops/<family>.c --- */
+/* --- rules: one block per op, in ops/<family>.c ----------------------------------------------- */
 
 typedef struct mica__rules {
     mica__op op;

@@ -112,7 +112,7 @@ static void grow_group(group *g, const mica__ir *ir, const int32_t *n_uses, int3
     }
 }
 
-/* --- from group to instructions -------------------------------------------------------------------------------- */
+/* --- from group to instructions --------------------------------------------------------------- */
 
 static int slot_of(const int32_t *slot_value, int n_slots, int32_t value)
 {
@@ -187,7 +187,7 @@ static mica_status replace(mica__ir *ir, const group *g, const mica__fused_attrs
     return MICA_OK;
 }
 
-/* --- the pass -------------------------------------------------------------------------------------------------- */
+/* --- the pass --------------------------------------------------------------------------------- */
 
 static void count_uses(const mica__ir *ir, int32_t *n_uses)
 {

@@ -48,7 +48,7 @@ static int64_t plus(int64_t a, int64_t b)
     return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
 
-/* --- what must come before what -------------------------------------------------------------- */
+/* --- what must come before what --------------------------------------------------------------- */
 
 static void add_edge(schedule *s, int64_t *end, int32_t node)
 {
@@ -80,7 +80,7 @@ static void link_node(const mica__ir *ir, schedule *s, int32_t i)
     }
 }
 
-/* --- bytes ----------------------------------------------------------------------------------- */
+/* --- bytes ------------------------------------------------------------------------------------ */
 
 /* Bytes in the arena that hold a node's results once it ran. */
 static int64_t bytes_left(const mica__ir *ir, const mica__ir_node *node)
@@ -122,7 +122,7 @@ static void weigh_node(const mica__ir *ir, schedule *s, int32_t i)
     s->need[i] = alive > need ? alive : need;
 }
 
-/* --- the walk -------------------------------------------------------------------------------- */
+/* --- the walk --------------------------------------------------------------------------------- */
 
 /* Everything that `root` waits for, and itself. */
 static void walk(schedule *s, int32_t root)
@@ -202,7 +202,7 @@ static void schedule_free(schedule *s)
     mica__free(s->seen);
 }
 
-/* --- old or new ------------------------------------------------------------------------------ */
+/* --- old or new ------------------------------------------------------------------------------- */
 
 static void put_in_order(mica__ir *ir, const mica__ir_node *nodes, const int32_t *order)
 {

@@ -24,9 +24,7 @@ static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static mica__runtime *process_runtime;
 static _Thread_local mica_ctx *current;
 
-/* --- errors
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 mica_status mica__ctx_fail(mica_ctx *ctx, mica_status status)
 {
@@ -55,9 +53,7 @@ void mica_clear_error(mica_ctx *mc)
     mc->message[0] = '\0';
 }
 
-/* --- runtime
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- runtime ---------------------------------------------------------------------------------- */
 
 static void runtime_free(mica__runtime *runtime)
 {
@@ -139,9 +135,7 @@ static mica__runtime *runtime_new(const mica_options *options)
     return runtime;
 }
 
-/* --- contexts
- * --------------------------------------------------------------------------------------------------
- */
+/* --- contexts --------------------------------------------------------------------------------- */
 
 static mica_scope *scope_new(mica_ctx *ctx)
 {
@@ -261,9 +255,7 @@ mica_counters mica_counters_read(const mica_ctx *mc)
     };
 }
 
-/* --- scopes
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- scopes ----------------------------------------------------------------------------------- */
 
 mica_scope *mica_scope_push(mica_ctx *mc)
 {

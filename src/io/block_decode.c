@@ -18,7 +18,7 @@ static float load_half(const uint8_t *at)
     return mica__f16_to_f32(mica__load_u16(at));
 }
 
-/* --- plain elements --- */
+/* --- plain elements --------------------------------------------------------------------------- */
 
 /* Double to float, defined outside the range too. */
 static float narrow(double v)
@@ -52,7 +52,7 @@ static bool decode_plain(mica__block_format format, const uint8_t *b, int64_t k,
     }
 }
 
-/* --- groups of 32 --- */
+/* --- groups of 32 ----------------------------------------------------------------------------- */
 
 static void decode_q4_0(const uint8_t *b, float *out)
 {
@@ -133,7 +133,7 @@ static void decode_mxfp4(const uint8_t *b, float *out)
     }
 }
 
-/* --- super-blocks of 256 --- */
+/* --- super-blocks of 256 ---------------------------------------------------------------------- */
 
 static void decode_q2_k(const uint8_t *b, float *out)
 {

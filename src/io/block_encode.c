@@ -30,7 +30,7 @@ static float inverse(float d)
     return isfinite(inverted) ? inverted : 0.0f;
 }
 
-/* --- plain elements --- */
+/* --- plain elements --------------------------------------------------------------------------- */
 
 static bool encode_f32(const float *x, uint8_t *b)
 {
@@ -57,7 +57,7 @@ static bool encode_f64(const float *x, uint8_t *b)
     return true;
 }
 
-/* --- groups of 32; false when the scale or minimum does not fit f16 --- */
+/* --- groups of 32; false when the scale or minimum does not fit f16 --------------------------- */
 
 /* The value of largest magnitude, the first of equals. */
 static float extreme(const float *x)

@@ -35,7 +35,7 @@ struct mica__gguf {
     mica__map *names; /* to the index in tensors, when joined */
 };
 
-/* --- split models --- */
+/* --- split models ----------------------------------------------------------------------------- */
 
 /* Splits "<prefix>-00002-of-00003.gguf" into the length of the prefix, 2 and 3. */
 static bool parse_split_name(const char *path, int64_t *prefix, int *number, int *count)
@@ -83,7 +83,7 @@ static mica_status expect_i64(const mica__gguf_part *part, const char *key, int6
     return MICA_OK;
 }
 
-/* --- opening --- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static mica_status open_part(const char *path, bool use_map, part_file *part)
 {
@@ -272,7 +272,7 @@ void mica__gguf_close(mica__gguf *gguf)
     mica__free(gguf);
 }
 
-/* --- reading --- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 int mica__gguf_version(const mica__gguf *gguf)
 {
@@ -287,6 +287,14 @@ int mica__gguf_n_shards(const mica__gguf *gguf)
 const char *mica__gguf_path(const mica__gguf *gguf, int shard)
 {
     return gguf->parts[shard].path ? gguf->parts[shard].path : "(memory)";
+}
+
+int64_t mica__gguf_file_bytes(const mica__gguf *gguf)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < gguf->n_parts; i++)
+        bytes += gguf->parts[i].part.n_bytes;
+    return bytes;
 }
 
 int64_t mica__gguf_offset(const mica__gguf *gguf, const mica__gguf_tensor *tensor)
@@ -326,7 +334,7 @@ const mica__gguf_tensor *mica__gguf_find_tensor(const mica__gguf *gguf, const ch
     return mica__map_find(names, name, strlen(name), &i) ? &gguf->tensors[i] : NULL;
 }
 
-/* --- typed values --- */
+/* --- typed values ----------------------------------------------------------------------------- */
 
 static bool load_i64(mica__gguf_type type, const uint8_t *at, int64_t *value)
 {

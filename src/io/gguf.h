@@ -71,6 +71,9 @@ int mica__gguf_version(const mica__gguf *gguf);
 int mica__gguf_n_shards(const mica__gguf *gguf);
 const char *mica__gguf_path(const mica__gguf *gguf, int shard);
 
+/* Bytes of all its files. */
+int64_t mica__gguf_file_bytes(const mica__gguf *gguf);
+
 /* Where a tensor's data stands, in bytes from the start of its file. */
 int64_t mica__gguf_offset(const mica__gguf *gguf, const mica__gguf_tensor *tensor);
 

@@ -36,7 +36,7 @@ typedef struct cursor {
     int64_t at;
 } cursor;
 
-/* --- reading --- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static int64_t left(const cursor *c)
 {
@@ -111,7 +111,7 @@ int mica__gguf_scalar_bytes(uint32_t type)
     }
 }
 
-/* --- header --- */
+/* --- header ----------------------------------------------------------------------------------- */
 
 static mica_status read_magic(cursor *c)
 {
@@ -168,7 +168,7 @@ static mica_status add_name(mica__map *map, const char *what, mica__gguf_string 
     return MICA_OK;
 }
 
-/* --- keys --- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 static mica_status check_bools(mica__gguf_type type, const mica__gguf_value *value)
 {
@@ -272,7 +272,7 @@ static mica_status read_alignment(mica__gguf_part *part)
     return MICA_OK;
 }
 
-/* --- tensors --- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static const char *removed_type(uint32_t id)
 {
@@ -436,7 +436,7 @@ static mica_status place_tensors(const cursor *c, mica__gguf_part *part)
     return MICA_OK;
 }
 
-/* --- the whole --- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static mica_status parse(cursor *c, mica__gguf_part *part)
 {

@@ -52,7 +52,7 @@ struct mica__gguf_writer {
     int64_t missing;     /* bytes that it still lacks */
 };
 
-/* --- pieces --- */
+/* --- pieces ----------------------------------------------------------------------------------- */
 
 static mica_status add_u32(mica__text *out, uint32_t value)
 {
@@ -106,7 +106,7 @@ static mica_status check_unique(const mica__text *text, const places *list, cons
     return status;
 }
 
-/* --- opening --- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static mica_status start(const char *path, int64_t alignment, mica__gguf_writer *writer)
 {
@@ -148,7 +148,7 @@ void mica__gguf_writer_discard(mica__gguf_writer *writer)
     mica__free(writer);
 }
 
-/* --- keys --- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 /* Key and type; the value follows. */
 static mica_status begin_key(mica__gguf_writer *writer, const char *key, int64_t length,
@@ -277,7 +277,7 @@ mica_status mica__gguf_put_value(mica__gguf_writer *writer, const mica__gguf_val
     return mica__text_add(&writer->keys, (const char *)value->data, (size_t)value->bytes);
 }
 
-/* --- tensors --- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static mica_status check_tensor(const char *name, mica__block_format format, int n_dims,
                                 const int64_t *shape, int64_t *bytes)
@@ -331,7 +331,7 @@ mica_status mica__gguf_declare(mica__gguf_writer *writer, const char *name,
     return MICA_OK;
 }
 
-/* --- data --- */
+/* --- data ------------------------------------------------------------------------------------- */
 
 static mica_status put(mica__gguf_writer *writer, const void *bytes, size_t n)
 {

@@ -32,7 +32,7 @@
 #define INDEX_FROM    8
 #define KIND          MICA_MEMORY_OTHER
 
-/* --- the scanner --------------------------------------------------------------------------- */
+/* --- the scanner ------------------------------------------------------------------------------ */
 
 typedef struct scanner {
     const char *start;
@@ -441,7 +441,7 @@ mica_status mica__json_stream(const char *bytes, size_t n, int max_depth,
     return scan(&s, bytes, n, max_depth);
 }
 
-/* --- the tree ------------------------------------------------------------------------------ */
+/* --- the tree --------------------------------------------------------------------------------- */
 
 typedef struct chunk {
     struct chunk *next;
@@ -748,7 +748,7 @@ const mica__json *mica__json_get(const mica__json *object, const char *key)
     return NULL;
 }
 
-/* --- files --------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static mica_status read_all(int file, const char *path, int64_t max_bytes, char **bytes, size_t *n)
 {
@@ -798,7 +798,7 @@ mica_status mica__json_read(const char *path, int64_t max_bytes, mica__json_doc 
     return status == MICA_OK ? status : mica__fail_at(status, "%s", path);
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 mica_status mica__json_write_string(mica__text *out, const char *bytes, size_t n)
 {

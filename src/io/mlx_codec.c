@@ -16,7 +16,7 @@
 #define E2M1_MAX 6.0f
 #define E4M3_MAX 448.0f
 
-/* --- small floats --- */
+/* --- small floats ----------------------------------------------------------------------------- */
 
 static const float e2m1_values[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
 
@@ -75,7 +75,7 @@ static float round_to(mica_dtype dtype, float value)
     return dtype == MICA_BF16 ? mica__bf16_to_f32(mica__f32_to_bf16(value)) : value;
 }
 
-/* --- stored scales --- */
+/* --- stored scales ---------------------------------------------------------------------------- */
 
 static float load_scale(mica_dtype dtype, const uint8_t *at, int64_t i)
 {
@@ -94,7 +94,7 @@ static void store_scale(mica_dtype dtype, uint8_t *at, int64_t i, float value)
                         dtype == MICA_F16 ? mica__f32_to_f16(value) : mica__f32_to_bf16(value));
 }
 
-/* --- codes as a bit stream --- */
+/* --- codes as a bit stream -------------------------------------------------------------------- */
 
 static unsigned get_code(const uint8_t *codes, int bits, int64_t k)
 {
@@ -116,7 +116,7 @@ static void put_code(uint8_t *codes, int bits, int64_t k, unsigned code)
         codes[bit / 8 + 1] |= (uint8_t)(code >> (8 - shift));
 }
 
-/* --- checks and sizes --- */
+/* --- checks and sizes ------------------------------------------------------------------------- */
 
 static bool known(const mica__mlx_spec *s)
 {
@@ -168,7 +168,7 @@ int64_t mica__mlx_scale_bytes(const mica__mlx_spec *spec, int64_t k)
     return k / spec->group_size * each;
 }
 
-/* --- decoding --- */
+/* --- decoding --------------------------------------------------------------------------------- */
 
 /* The f32 scale of group g of the formats without biases. */
 static float float_scale(const mica__mlx_spec *spec, const uint8_t *scales, int64_t g)
@@ -208,7 +208,7 @@ mica_status mica__mlx_decode(const mica__mlx_spec *spec, const uint8_t *codes,
     return MICA_OK;
 }
 
-/* --- encoding --- */
+/* --- encoding --------------------------------------------------------------------------------- */
 
 /* The larger extreme is met exactly: the step is refitted so that a whole number of steps from zero
  * reaches it, unless it rounds to zero steps. */

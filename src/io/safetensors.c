@@ -33,7 +33,7 @@ struct mica__safetensors {
     mica__map *names; /* to the index in tensors, when joined */
 };
 
-/* --- types --- */
+/* --- types ------------------------------------------------------------------------------------ */
 
 static const struct {
     const char *name;
@@ -69,7 +69,7 @@ mica__st_type mica__st_type_of(const char *name, size_t length)
     return (mica__st_type)type;
 }
 
-/* --- opening --- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static mica_status open_shard(const char *path, bool use_map, shard *opened)
 {
@@ -105,7 +105,7 @@ static mica_status open_single(mica__safetensors *file, const char *path, bool u
     return MICA_OK;
 }
 
-/* --- sharded models --- */
+/* --- sharded models --------------------------------------------------------------------------- */
 
 static bool is_plain_name(const char *name, int64_t length)
 {
@@ -275,7 +275,7 @@ static mica_status open_index(mica__safetensors *file, const char *path, bool us
     return status;
 }
 
-/* --- the interface --- */
+/* --- the interface ---------------------------------------------------------------------------- */
 
 static bool names_index(const char *path)
 {
@@ -341,6 +341,14 @@ void mica__safetensors_close(mica__safetensors *file)
     mica__free(file);
 }
 
+int64_t mica__safetensors_file_bytes(const mica__safetensors *file)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < file->n_shards; i++)
+        bytes += file->shards[i].file ? (int64_t)mica__file_size(file->shards[i].file) : 0;
+    return bytes;
+}
+
 int64_t mica__safetensors_n_tensors(const mica__safetensors *file)
 {
     return file->n_tensors;
@@ -386,9 +394,4 @@ int mica__safetensors_n_shards(const mica__safetensors *file)
 const char *mica__safetensors_path(const mica__safetensors *file, int index)
 {
     return file->shards[index].path ? file->shards[index].path : "(memory)";
-}
-
-int64_t mica__safetensors_offset(const mica__safetensors *file, const mica__st_tensor *tensor)
-{
-    return tensor->data - file->shards[tensor->shard].part.bytes;
 }

@@ -50,9 +50,10 @@ typedef struct mica__st_tensor {
     mica__st_type type;
     int n_dims;                   /* 0 for a scalar */
     int64_t shape[MICA_MAX_DIMS]; /* outermost first; sizes may be 0 */
-    const uint8_t *data;          /* in the map, any alignment */
+    const uint8_t *data;          /* in the map, any alignment; NULL from mica__st_reader */
     int64_t bytes;
-    int shard; /* which file, from 0 */
+    int64_t offset; /* of the data in its file */
+    int shard;      /* which file, from 0 */
 } mica__st_tensor;
 
 typedef struct mica__safetensors mica__safetensors;
@@ -78,11 +79,12 @@ int64_t mica__safetensors_n_metadata(const mica__safetensors *file);
 void mica__safetensors_metadata_at(const mica__safetensors *file, int64_t i, const char **key,
                                    const char **value);
 
-/* How many files there are, the path of one ("(memory)" for bytes in memory), and where a tensor's
- * data stands in its file. */
+/* Bytes of all its files; none for bytes in memory. */
+int64_t mica__safetensors_file_bytes(const mica__safetensors *file);
+
+/* How many files there are, and the path of one ("(memory)" for bytes in memory). */
 int mica__safetensors_n_shards(const mica__safetensors *file);
 const char *mica__safetensors_path(const mica__safetensors *file, int shard);
-int64_t mica__safetensors_offset(const mica__safetensors *file, const mica__st_tensor *tensor);
 
 /* Facts of a type: name in the file, bytes, the dtype it loads as. */
 const char *mica__st_type_name(mica__st_type type);

@@ -64,7 +64,7 @@ typedef struct parser {
     int64_t pairs_capacity;
 } parser;
 
-/* --- strings --- */
+/* --- strings ---------------------------------------------------------------------------------- */
 
 /* Copies a string and a NUL to the buffer; *at is its place. */
 static mica_status keep(parser *p, const char *bytes, size_t n, const char *what, int64_t *at)
@@ -90,7 +90,7 @@ static mica_status bad(const parser *p, const char *what)
     MICA_FAIL(MICA_E_FORMAT, "header: %s", what);
 }
 
-/* --- events --- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static mica_status begin_tensor(parser *p, const char *name, size_t n)
 {
@@ -300,7 +300,7 @@ static const mica__json_events events = {.null = on_null,
                                          .start_array = on_start_array,
                                          .end_array = on_end_array};
 
-/* --- after the header --- */
+/* --- after the header ------------------------------------------------------------------------- */
 
 static int compare_spans(const void *left, const void *right)
 {
@@ -351,7 +351,7 @@ static mica_status add_name(mica__map *map, const char *what, const char *name, 
 }
 
 /* The strings have their final place now. */
-static mica_status link_tensors(parser *p, const uint8_t *data)
+static mica_status link_tensors(parser *p, const uint8_t *data, int64_t data_offset)
 {
     mica__st_part *part = p->part;
     MICA_TRY(mica__map_new(MICA_MEMORY_OTHER, MICA__MAP_BORROWS, &part->names));
@@ -360,7 +360,8 @@ static mica_status link_tensors(parser *p, const uint8_t *data)
         const span *s = &p->spans[i];
         mica__st_tensor *tensor = &part->tensors[s->tensor];
         tensor->name = part->strings.bytes + s->name;
-        tensor->data = data + s->begin;
+        tensor->data = data ? data + s->begin : NULL;
+        tensor->offset = data_offset + s->begin;
         MICA_TRY(add_name(part->names, "tensor name", tensor->name, s->name_length, s->tensor));
     }
     return MICA_OK;
@@ -383,19 +384,20 @@ static mica_status link_metadata(parser *p)
     return MICA_OK;
 }
 
-/* --- the whole --- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
-static mica_status parse(parser *p, const uint8_t *bytes, int64_t n)
+/* bytes[0, n) is the whole file of file_bytes, or at least its header. */
+static mica_status parse(parser *p, const uint8_t *bytes, int64_t n, int64_t file_bytes, bool whole)
 {
     if (n < 8)
         MICA_FAIL(MICA_E_FORMAT, "not a safetensors file: %lld bytes, the header size alone has 8",
-                  (long long)n);
+                  (long long)file_bytes);
     const uint64_t header = mica__load_u64(bytes);
     if (header > MAX_HEADER || (int64_t)header > n - 8)
         MICA_FAIL(MICA_E_FORMAT,
                   "not a whole safetensors file: a header of %llu bytes in a file of %lld (at most "
                   "%d are allowed)",
-                  (unsigned long long)header, (long long)n, MAX_HEADER);
+                  (unsigned long long)header, (long long)file_bytes, MAX_HEADER);
     if (!header || bytes[8] != '{')
         MICA_FAIL(MICA_E_FORMAT, "not a safetensors file: no '{' at byte 8");
     const mica_status status =
@@ -403,21 +405,34 @@ static mica_status parse(parser *p, const uint8_t *bytes, int64_t n)
     if (status != MICA_OK)
         return mica__fail_at(status, "safetensors header");
     MICA_TRY(p->part->strings.status);
-    MICA_TRY(check_cover(p, n - 8 - (int64_t)header));
-    MICA_TRY(link_tensors(p, bytes + 8 + header));
+    const int64_t data_offset = 8 + (int64_t)header;
+    MICA_TRY(check_cover(p, file_bytes - data_offset));
+    MICA_TRY(link_tensors(p, whole ? bytes + data_offset : NULL, data_offset));
     return link_metadata(p);
 }
 
-mica_status mica__st_part_parse(const uint8_t *bytes, int64_t n, mica__st_part *part)
+static mica_status parse_part(const uint8_t *bytes, int64_t n, int64_t file_bytes, bool whole,
+                              mica__st_part *part)
 {
-    *part = (mica__st_part){.bytes = bytes, .strings = {.kind = MICA_MEMORY_OTHER}};
+    *part = (mica__st_part){.strings = {.kind = MICA_MEMORY_OTHER}};
     parser p = {.part = part};
-    const mica_status status = parse(&p, bytes, n);
+    const mica_status status = parse(&p, bytes, n, file_bytes, whole);
     mica__free(p.spans);
     mica__free(p.pairs);
     if (status != MICA_OK)
         mica__st_part_free(part);
     return status;
+}
+
+mica_status mica__st_part_parse(const uint8_t *bytes, int64_t n, mica__st_part *part)
+{
+    return parse_part(bytes, n, n, true, part);
+}
+
+mica_status mica__st_part_parse_header(const uint8_t *bytes, int64_t n, int64_t file_bytes,
+                                       mica__st_part *part)
+{
+    return parse_part(bytes, n, file_bytes, false, part);
 }
 
 void mica__st_part_free(mica__st_part *part)

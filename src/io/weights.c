@@ -30,7 +30,7 @@ struct mica__weights {
     mica__map *index; /* name to place in tensors */
 };
 
-/* --- the list --- */
+/* --- the list --------------------------------------------------------------------------------- */
 
 /* The format of rows of a safetensors type. */
 static mica__block_format format_of_st(mica__st_type type)
@@ -146,7 +146,7 @@ static mica_status make_list(mica__weights *weights)
     return MICA_OK;
 }
 
-/* --- what is no model --- */
+/* --- what is no model ------------------------------------------------------------------------- */
 
 static bool gguf_says(const mica__gguf *gguf, const char *key, const char *value)
 {
@@ -207,7 +207,7 @@ static bool has_pickle_name(const char *path)
            ends_with(path, ".pkl") || ends_with(path, ".ckpt");
 }
 
-/* --- a file --- */
+/* --- a file ----------------------------------------------------------------------------------- */
 
 typedef enum content {
     CONTENT_GGUF,
@@ -301,7 +301,7 @@ static mica_status open_by_content(mica__weights *weights, const char *path, boo
         path);
 }
 
-/* --- a folder --- */
+/* --- a folder --------------------------------------------------------------------------------- */
 
 /* What a folder holds, by names. */
 typedef struct listing {
@@ -411,7 +411,7 @@ static mica_status open_folder(mica__weights *weights, const char *path, bool us
     return refuse_folder(path, &found);
 }
 
-/* --- opening --- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 /* The folder itself without slashes at its end, or the folder of a file. */
 static mica_status keep_folder(mica__weights *weights, const char *path, bool is_folder)
@@ -469,7 +469,7 @@ void mica__weights_close(mica__weights *weights)
     mica__free(weights);
 }
 
-/* --- reading --- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 mica__weights_kind mica__weights_kind_of(const mica__weights *weights)
 {
@@ -530,8 +530,7 @@ int64_t mica__weights_offset(const mica__weights *weights, const mica__weight *w
     const int64_t i = weight - weights->tensors;
     if (weights->gguf)
         return mica__gguf_offset(weights->gguf, mica__gguf_tensor_at(weights->gguf, i));
-    return mica__safetensors_offset(weights->safetensors,
-                                    mica__safetensors_tensor_at(weights->safetensors, i));
+    return mica__safetensors_tensor_at(weights->safetensors, i)->offset;
 }
 
 int64_t mica__weights_bytes(const mica__weights *weights)
@@ -540,4 +539,10 @@ int64_t mica__weights_bytes(const mica__weights *weights)
     for (int64_t i = 0; i < weights->n; i++)
         bytes += weights->tensors[i].bytes;
     return bytes;
+}
+
+int64_t mica__weights_file_bytes(const mica__weights *weights)
+{
+    return weights->gguf ? mica__gguf_file_bytes(weights->gguf)
+                         : mica__safetensors_file_bytes(weights->safetensors);
 }

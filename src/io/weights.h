@@ -65,7 +65,8 @@ const char *mica__weights_folder(const mica__weights *weights);
 const char *mica__weights_file(const mica__weights *weights, const mica__weight *weight);
 int64_t mica__weights_offset(const mica__weights *weights, const mica__weight *weight);
 
-/* Bytes of all tensors. */
+/* Bytes of all tensors, and of the files that hold them. */
 int64_t mica__weights_bytes(const mica__weights *weights);
+int64_t mica__weights_file_bytes(const mica__weights *weights);
 
 #endif

@@ -48,21 +48,25 @@ static mica_status read_sizes(mica__config *c, mica__decoder_spec *spec)
     return MICA_OK;
 }
 
-/* What all these decoders share. GGUF files do not say whether the head is tied or what the
- * vocabulary's size is: the weights do (weight_map.c). */
+/* What all these decoders share. GGUF files do not say whether the head is tied, and few what the
+ * vocabulary's size is: the weights do (decoder_weights.c). */
 static mica_status read_common(mica__config *c, const char *activation_key, const char *activation,
                                mica__decoder_spec *spec)
 {
     double eps;
-    bool tied = false;
+    bool tied = false, causal = true;
     const int64_t unknown = 0;
     MICA_TRY(read_sizes(c, spec));
-    MICA_TRY(mica__config_int(c, (mica__field){"vocab_size", NULL}, c->gguf ? &unknown : NULL,
-                              c->gguf ? 0 : 1, (int64_t)1 << 24, &spec->n_vocab));
+    MICA_TRY(mica__config_int(c, (mica__field){"vocab_size", "vocab_size"},
+                              c->gguf ? &unknown : NULL, c->gguf ? 0 : 1, (int64_t)1 << 24,
+                              &spec->n_vocab));
     MICA_TRY(mica__config_real(c, (mica__field){"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
                                NULL, &eps));
-    MICA_TRY(mica__config_bool(c, (mica__field){"tie_word_embeddings", NULL}, false, &tied));
+    MICA_TRY(mica__config_bool(c, (mica__field){"tie_word_embeddings", NULL}, spec->tied, &tied));
     MICA_TRY(mica__config_expect(c, (mica__field){activation_key, NULL}, activation));
+    MICA_TRY(mica__config_bool(c, (mica__field){NULL, "attention.causal"}, true, &causal));
+    if (!causal)
+        MICA_FAIL(MICA_E_UNSUPPORTED, "attention.causal is false: a model that sees what follows");
     if (!(eps >= 0) || eps > 1)
         MICA_FAIL(MICA_E_FORMAT, "rms_norm_eps is %g", eps);
     spec->norm_eps = (float)eps;
@@ -166,6 +170,7 @@ static mica_status read_gemma3(mica__config *c, mica__decoder_spec *spec)
     const int64_t six = 6;
     int64_t window, pattern, pattern5;
     bool bidirectional = false;
+    spec->tied = c->json != NULL; /* where the file does not say it */
     MICA_TRY(read_common(c, "hidden_activation", "gelu_pytorch_tanh", spec));
     const double head_dim = spec->head_dim;
     MICA_TRY(
@@ -201,8 +206,6 @@ static mica_status read_gemma3(mica__config *c, mica__decoder_spec *spec)
     spec->norm_offset = c->gguf ? 0 : 1; /* GGUF stores the sum */
     spec->qk_norm = spec->post_norms = true;
     spec->mlp = MICA__MLP_GEGLU;
-    if (c->json)
-        spec->tied = true; /* the default of this architecture; files seldom say it */
     MICA_TRY(mica__config_rope(c, "full_attention", c->gguf ? 1e6 : 0, &spec->rope));
     return mica__config_rope(c, "sliding_attention", 10000, &spec->rope_sliding);
 }

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Fields of config.json that never change what a decoder computes from given weights and tokens. */
+/* Fields of config.json that never change what a decoder computes from given weights and tokens:
+ * facts about files and training, ids that the tokenizer's files have too, hints for other
+ * programs. */
 static const char *const harmless[] = {
     "_name_or_path",
-    "architectures",
     "attention_dropout",
-    "auto_map",
     "bos_token_id",
     "eos_token_id",
     "pad_token_id",
@@ -28,11 +28,10 @@ static const char *const harmless[] = {
     "output_hidden_states",
     "pretraining_tp",
     "problem_type",
-    "quantization",
+    "quantization", /* of the weights: decoder_weights.c reads it */
     "quantization_config",
     "resid_pdrop",
     "return_dict",
-    "rope_interleaved",
     "transformers_version",
     "transformers.js_config",
     "unsloth_fixed",
@@ -43,20 +42,17 @@ static const char *const harmless[] = {
     "num_labels",
     "chunk_size_feed_forward",
     "tokenizer_class",
-    "prefix",
     "task_specific_params",
     "finetuning_task",
 };
 
-/* GGUF keys under the architecture's prefix that are facts about the file only. */
-static const char *const harmless_gguf[] = {
-    "vocab_size",
-    "attention.causal",
+/* Fields that a value of false turns on, as it were: elsewhere false, like null and nothing in a
+ * list, says that a feature is not there. */
+static const char *const never_false[] = {
+    "causal", "is_causal", "use_causal_mask", "scale_attn_weights", "use_rope",
 };
 
-/* --- making
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 static mica_status take_marks(mica__config *config)
 {
@@ -92,9 +88,7 @@ void mica__config_free(mica__config *config)
     config->used = NULL;
 }
 
-/* --- looking up
- * ------------------------------------------------------------------------------------------------
- */
+/* --- looking up ------------------------------------------------------------------------------- */
 
 static void mark(mica__config *config, int64_t i)
 {
@@ -226,8 +220,7 @@ mica_status mica__config_expect(mica__config *config, mica__field field, const c
     return MICA_OK;
 }
 
-/* --- what is left
- * ---------------------------------------------------------------------------------------------- */
+/* --- what is left ----------------------------------------------------------------------------- */
 
 static bool listed(const char *const *list, size_t n, const char *key, size_t length)
 {
@@ -237,10 +230,51 @@ static bool listed(const char *const *list, size_t n, const char *key, size_t le
     return false;
 }
 
+#define LISTED(list, key) listed(list, sizeof(list) / sizeof *(list), key, strlen(key))
+
 static bool says_nothing(const mica__json *node)
 {
-    return node->type == MICA__JSON_NULL || (node->type == MICA__JSON_BOOL && !node->boolean) ||
-           ((node->type == MICA__JSON_ARRAY || node->type == MICA__JSON_OBJECT) && node->n == 0);
+    switch (node->type) {
+    case MICA__JSON_NULL:
+        return true;
+    case MICA__JSON_BOOL:
+        return node->boolean == LISTED(never_false, node->key);
+    case MICA__JSON_STRING:
+        return node->length == 0;
+    case MICA__JSON_ARRAY:
+    case MICA__JSON_OBJECT:
+        return node->n == 0;
+    default:
+        return false;
+    }
+}
+
+/* A model of another class is a classifier or an embedder, whatever its model_type. */
+static mica_status check_classes(const mica__json *node)
+{
+    static const char end[] = "ForCausalLM";
+    const int64_t n = (int64_t)sizeof end - 1;
+    if (node->type != MICA__JSON_ARRAY)
+        MICA_FAIL(MICA_E_FORMAT, "config.json: architectures is no list");
+    for (const mica__json *at = node->first; at; at = at->next)
+        if (at->type != MICA__JSON_STRING || at->length < n ||
+            memcmp(at->string + at->length - n, end, (size_t)n) != 0)
+            MICA_FAIL(MICA_E_UNSUPPORTED,
+                      "config.json: architectures names \"%.64s\", which is no language model that "
+                      "continues text (...ForCausalLM)",
+                      at->type == MICA__JSON_STRING ? at->string : "?");
+    return MICA_OK;
+}
+
+/* A field that nobody read. */
+static mica_status check_unread(const mica__json *node)
+{
+    if (says_nothing(node) || LISTED(harmless, node->key))
+        return MICA_OK;
+    if (!strcmp(node->key, "architectures"))
+        return check_classes(node);
+    MICA_FAIL(MICA_E_UNSUPPORTED, "config.json: %s is not understood and may change the result",
+              node->key);
 }
 
 static mica_status finish_gguf(const mica__config *config)
@@ -251,12 +285,8 @@ static mica_status finish_gguf(const mica__config *config)
         if (marked(config, i) || (size_t)key.length <= prefix + 1 ||
             memcmp(key.bytes, config->prefix, prefix) || key.bytes[prefix] != '.')
             continue;
-        const char *suffix = key.bytes + prefix + 1;
-        if (!listed(harmless_gguf, sizeof harmless_gguf / sizeof *harmless_gguf, suffix,
-                    (size_t)key.length - prefix - 1))
-            MICA_FAIL(MICA_E_UNSUPPORTED,
-                      "the key %.*s is not understood and may change the result", (int)key.length,
-                      key.bytes);
+        MICA_FAIL(MICA_E_UNSUPPORTED, "the key %.*s is not understood and may change the result",
+                  (int)(key.length < 128 ? key.length : 128), key.bytes);
     }
     return MICA_OK;
 }
@@ -267,9 +297,7 @@ mica_status mica__config_finish(const mica__config *config)
         return finish_gguf(config);
     int64_t i = 0;
     for (const mica__json *at = config->json->first; at; at = at->next, i++)
-        if (!marked(config, i) && !says_nothing(at) &&
-            !listed(harmless, sizeof harmless / sizeof *harmless, at->key, strlen(at->key)))
-            MICA_FAIL(MICA_E_UNSUPPORTED,
-                      "config.json: %s is not understood and may change the result", at->key);
+        if (!marked(config, i))
+            MICA_TRY(check_unread(at));
     return MICA_OK;
 }

@@ -90,7 +90,16 @@ static mica_status rope_from_json(mica__config *config, const char *section, dou
     const mica__json *scaling = sliding ? NULL : mica__config_node(config, "rope_scaling");
     if (scaling && scaling->type != MICA__JSON_OBJECT)
         MICA_FAIL(MICA_E_FORMAT, "config.json: rope_scaling is no object");
-    return scaling ? read_scaling(scaling, rope) : MICA_OK;
+    if (!scaling)
+        return MICA_OK;
+    if (mica__json_get(scaling, "rope_theta")) {
+        double again = 0;
+        MICA_TRY(number(scaling, "rope_theta", &again));
+        if (again != rope->base)
+            MICA_FAIL(MICA_E_UNSUPPORTED,
+                      "config.json: rope_theta and that of rope_scaling differ");
+    }
+    return read_scaling(scaling, rope);
 }
 
 static mica_status rope_from_gguf(mica__config *config, bool sliding, double default_base,

@@ -10,6 +10,7 @@
 #include <mica/ops.h>
 
 #include "base/bytes.h"
+#include "io/block_codec.h"
 
 /* What a role is called. Norm names of Hugging Face differ with where norms stand: see hf_name. */
 static const struct {
@@ -44,9 +45,7 @@ typedef struct loader {
     bool *used; /* by index of the files' tensor */
 } loader;
 
-/* --- names
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static void tensor_name(const loader *l, mica__role role, int layer, const char *suffix,
                         char out[160])
@@ -81,9 +80,7 @@ static mica_status need(loader *l, mica__role role, int layer, const char *suffi
                    : mica__fail(MICA_E_FORMAT, "the model's files have no tensor %s", name);
 }
 
-/* --- wrapping
- * --------------------------------------------------------------------------------------------------
- */
+/* --- wrapping --------------------------------------------------------------------------------- */
 
 static mica_status wrap(loader *l, const mica__weight *tensor, mica_shape shape, mica_dtype dtype,
                         mica_array **array)
@@ -151,8 +148,7 @@ static mica_status plain_matrix(loader *l, const mica__weight *tensor, int64_t n
     return wrap(l, tensor, mica_shape_of(2, shape), MICA_U8, &matrix->parts[0]);
 }
 
-/* --- MLX quantisation
- * ------------------------------------------------------------------------------------------ */
+/* --- MLX quantisation ------------------------------------------------------------------------- */
 
 static mica_status mlx_number(const mica__json *own, const mica__json *all, const char *key,
                               int32_t *value)
@@ -230,8 +226,7 @@ static mica_status load_linear(loader *l, mica__role role, int layer, int64_t n,
     return bias ? load_bias(l, role, layer, n, &linear->bias) : MICA_OK;
 }
 
-/* --- rotary frequencies
- * ---------------------------------------------------------------------------------------- */
+/* --- rotary frequencies ----------------------------------------------------------------------- */
 
 /* Llama 3's smooth interpolation between scaled and unscaled frequencies (as published with the
  * model). */
@@ -279,9 +274,7 @@ static mica_status load_frequencies(loader *l, mica__rope_spec *rope, mica_array
     return *freqs ? MICA_OK : MICA_E_MEMORY;
 }
 
-/* --- all of it
- * -------------------------------------------------------------------------------------------------
- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 static mica_status load_layer(loader *l, int i)
 {
@@ -320,7 +313,69 @@ static mica_status load_layer(loader *l, int i)
     return MICA_OK;
 }
 
-/* The table and the head. A head beside tied embeddings must hold the same bytes. */
+/* --- a head beside tied embeddings ------------------------------------------------------------ */
+
+static bool same_bytes(const mica__weight *a, const mica__weight *b)
+{
+    return a->bytes == b->bytes && a->dtype == b->dtype && a->format == b->format &&
+           !memcmp(a->data, b->data, (size_t)a->bytes);
+}
+
+static bool is_decodable(const mica__weight *tensor)
+{
+    return tensor->format != MICA__N_FORMATS && mica__block_info_of(tensor->format)->has_decoder;
+}
+
+/* Whether two matrices [n, k] of any formats hold the same values; rows [2, k] are room for them.
+ */
+static mica_status compare_rows(const mica__weight *a, const mica__weight *b, float *rows,
+                                bool *same)
+{
+    const int64_t k = a->shape[1], a_row = mica__block_row_bytes(a->format, k),
+                  b_row = mica__block_row_bytes(b->format, k);
+    *same = true;
+    for (int64_t i = 0; i < a->shape[0] && *same; i++) {
+        MICA_TRY(mica__block_decode(a->format, a->data + i * a_row, k, rows));
+        MICA_TRY(mica__block_decode(b->format, b->data + i * b_row, k, rows + k));
+        for (int64_t j = 0; j < k; j++)
+            *same &= rows[j] == rows[k + j];
+    }
+    return MICA_OK;
+}
+
+/* Codes with scales beside them: the same bytes in all parts. */
+static bool same_parts(loader *l)
+{
+    static const char *const suffixes[] = {"scales", "biases"};
+    bool same = true;
+    for (int i = 0; i < 2; i++) {
+        const mica__weight *head = find(l, MICA__W_HEAD, 0, suffixes[i]),
+                           *embed = find(l, MICA__W_EMBED, 0, suffixes[i]);
+        same &= head && embed ? same_bytes(head, embed) : head == embed;
+    }
+    return same;
+}
+
+/* A copy of the table, in whatever format, is left unused; other values are refused. */
+static mica_status check_tied_head(loader *l, const mica__weight *head, const mica__weight *embed)
+{
+    bool same = same_bytes(head, embed) && same_parts(l);
+    MICA_TRY(expect_shape(head, embed->shape[0], embed->shape[1]));
+    if (!same && is_decodable(head) && is_decodable(embed)) {
+        float *rows = mica__alloc(MICA_MEMORY_OTHER, 2 * (size_t)head->shape[1] * sizeof *rows);
+        if (!rows)
+            return MICA_E_MEMORY;
+        const mica_status status = compare_rows(head, embed, rows, &same);
+        mica__free(rows);
+        MICA_TRY(status);
+    }
+    if (!same)
+        MICA_FAIL(MICA_E_UNSUPPORTED, "the embeddings are tied, but %s holds other values",
+                  head->name);
+    return MICA_OK;
+}
+
+/* The table and the head. */
 static mica_status load_ends(loader *l)
 {
     mica__decoder_spec *s = l->spec;
@@ -336,10 +391,8 @@ static mica_status load_ends(loader *l)
     if (l->gguf)
         s->tied = !head;
     if (s->tied) {
-        if (head &&
-            (head->bytes != embed->bytes || memcmp(head->data, embed->data, (size_t)head->bytes)))
-            MICA_FAIL(MICA_E_UNSUPPORTED, "the embeddings are tied, but %s holds other values",
-                      head->name);
+        if (head)
+            MICA_TRY(check_tied_head(l, head, embed));
         l->weights->head = l->weights->embed;
         return MICA_OK;
     }
@@ -347,18 +400,28 @@ static mica_status load_ends(loader *l)
     return load_linear(l, MICA__W_HEAD, 0, s->n_vocab, s->hidden, false, &l->weights->head);
 }
 
-static bool ends_with(const char *name, const char *end)
+/* --- the rest --------------------------------------------------------------------------------- */
+
+/* Tables of rotary frequencies that old programs stored with the weights, and that follow from the
+ * configuration. */
+static bool is_harmless(const loader *l, const char *name)
 {
-    const size_t n = strlen(name), m = strlen(end);
-    return n >= m && !strcmp(name + n - m, end);
+    char known[160];
+    if (l->gguf)
+        return false;
+    for (int i = 0; i < l->spec->n_layers; i++) {
+        snprintf(known, sizeof known, "model.layers.%d.self_attn.rotary_emb.inv_freq", i);
+        if (!strcmp(name, known))
+            return true;
+    }
+    return !strcmp(name, "model.rotary_emb.inv_freq");
 }
 
 static mica_status refuse_unexpected(const loader *l)
 {
     for (int64_t i = 0; i < mica__weights_n(l->files); i++) {
         const char *name = mica__weights_at(l->files, i)->name;
-        if (!l->used[i] && !ends_with(name, "rotary_emb.inv_freq") &&
-            !ends_with(name, "position_ids"))
+        if (!l->used[i] && !is_harmless(l, name))
             MICA_FAIL(MICA_E_UNSUPPORTED,
                       "tensor %s is not expected in a %s model, and may change the result", name,
                       l->spec->architecture);

@@ -8,11 +8,11 @@
 
 #include "base/text_buffer.h"
 #include "models/config.h"
+#include "text/tokenizer_gguf.h"
 
 #define MAX_CONFIG_BYTES ((int64_t)16 << 20)
 
-/* --- finding the architecture
- * ---------------------------------------------------------------------------------- */
+/* --- finding the architecture ----------------------------------------------------------------- */
 
 static const mica__architecture *architecture_of(const char *name, size_t n, bool gguf)
 {
@@ -51,9 +51,7 @@ static mica_status read_spec(const char *name, size_t n, mica__config *config,
     return mica__config_finish(config);
 }
 
-/* --- end tokens
- * ------------------------------------------------------------------------------------------------
- */
+/* --- end tokens ------------------------------------------------------------------------------- */
 
 static void add_end_id(mica__decoder_spec *spec, int64_t id)
 {
@@ -84,8 +82,7 @@ static void gguf_end_ids(const mica__gguf *gguf, mica__decoder_spec *spec)
     }
 }
 
-/* --- the two sources
- * ------------------------------------------------------------------------------------------- */
+/* --- the two sources -------------------------------------------------------------------------- */
 
 static mica_status open_gguf(mica_model *model)
 {
@@ -161,9 +158,7 @@ static mica_status open_folder(mica_model *model)
     return status;
 }
 
-/* --- public
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- public ----------------------------------------------------------------------------------- */
 
 static int64_t count_parameters(const mica_model *model)
 {
@@ -246,4 +241,15 @@ int mica_model_end_ids(const mica_model *model, const int32_t **ids)
 {
     *ids = model->spec.end_ids;
     return model->spec.n_end_ids;
+}
+
+mica_status mica_model_tokenizer(const mica_model *model, mica_tokenizer **tokenizer)
+{
+    if (!model || !tokenizer)
+        MICA_FAIL(MICA_E_ARGUMENT, "model_tokenizer: no model");
+    const mica__gguf *gguf = mica__weights_gguf(model->files);
+    if (!gguf)
+        return mica_tokenizer_open(mica__weights_folder(model->files), tokenizer);
+    const mica_status status = mica__tokenizer_from_gguf(gguf, tokenizer);
+    return status == MICA_OK ? status : mica__fail_at(status, "%s", mica__gguf_path(gguf, 0));
 }

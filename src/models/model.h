@@ -37,10 +37,19 @@ mica_status mica__model_stepper_new(mica_model *model, const mica__stepper_optio
                                     mica__model_stepper **stepper, mica__stepper *face);
 void mica__model_stepper_free(mica__model_stepper *stepper);
 
+/* What compiling the programs takes for a while, and what n_sequences of the whole context take in
+ * tables and histories: bytes, an upper bound. */
+int64_t mica__model_stepper_slack(const mica__model_stepper *stepper, int64_t n_sequences);
+
 /* The exact peak of a step of up to n_tokens, in bytes, besides weights and KV. Compiles its
  * program if need be. */
 mica_status mica__model_stepper_peak(mica__model_stepper *stepper, int64_t n_tokens,
                                      int64_t *bytes);
+
+/* What the model's keys and values of a type depend on; the fingerprint is model_identity.c's.
+ * MICA_E_NOT_FOUND when the model's config.json has vanished meanwhile. */
+mica_status mica__model_identify(const mica_model *model, mica__kv_dtype kv_dtype,
+                                 mica__identity *identity);
 
 /* Checked between phases of a running step: set it from anywhere to end the step with
  * MICA_E_CANCELLED. NULL: none. */

@@ -7,6 +7,7 @@
 
 #include "models/model.h"
 #include "run/engine.h"
+#include "text/tokenizer_gguf.h"
 
 static void release_stepper(void *stepper)
 {
@@ -73,7 +74,7 @@ mica_status mica_engine_open(mica_model *model, const mica_engine_options *optio
     return status;
 }
 
-/* --- planning -------------------------------------------------------------------------------------------------- */
+/* --- planning --------------------------------------------------------------------------------- */
 
 /* Blocks of a sliding pool that one sequence holds at most: the window before the first token of a
  * chunk, the chunk, and what alignment to blocks adds on both sides. */
@@ -116,6 +117,71 @@ static int64_t longest(const mica__stepper *face, int64_t context, int64_t free)
     return kv_of(face, context) <= free ? context : fits;
 }
 
+/* What an engine holds whatever the model: lists of requests, events, detokenizers, rounding of
+ * pools to pages. */
+#define ENGINE_BYTES   ((int64_t)1 << 20)
+#define SEQUENCE_BYTES ((int64_t)16 << 10)
+
+/* The sampler's lists by token: logits, counts, candidates, and bits of allowed ones. */
+#define SAMPLER_TOKEN_BYTES ((int64_t)17)
+
+static int64_t held(const mica_memory_usage *usage)
+{
+    return usage->active - usage->by_kind[MICA_MEMORY_WEIGHTS] -
+           usage->by_kind[MICA_MEMORY_WORKSPACE] - usage->by_kind[MICA_MEMORY_SCRATCH] -
+           usage->by_kind[MICA_MEMORY_KV];
+}
+
+/* What the model's vocabulary takes; nothing where it has none that can be read. */
+static mica_status vocabulary_bytes(const mica_model *model, int64_t *bytes)
+{
+    mica_memory_usage before, after;
+    mica_tokenizer *tokenizer = NULL;
+    mica_memory_read(&before);
+    const mica_status status = mica_model_tokenizer(model, &tokenizer);
+    mica_memory_read(&after);
+    mica_tokenizer_free(tokenizer);
+    *bytes =
+        status == MICA_OK ? after.by_kind[MICA_MEMORY_TEXT] - before.by_kind[MICA_MEMORY_TEXT] : 0;
+    return status == MICA_E_MEMORY ? status : MICA_OK;
+}
+
+/* Everything but weights, KV and the peaks; called before the stepper has compiled anything. */
+static mica_status overhead_of(const mica_model *model, const mica__stepper *face,
+                               const mica_plan *plan, int64_t *overhead)
+{
+    mica_memory_usage usage;
+    int64_t vocabulary;
+    mica_memory_read(&usage);
+    MICA_TRY(vocabulary_bytes(model, &vocabulary));
+    const int64_t headers =
+        mica__weights_file_bytes(model->files) - mica__weights_bytes(model->files);
+    const int64_t lists =
+        ENGINE_BYTES + face->n_vocab * SAMPLER_TOKEN_BYTES + plan->sequences * SEQUENCE_BYTES;
+    *overhead = held(&usage) + headers + vocabulary + lists +
+                mica__model_stepper_slack(face->model, plan->sequences);
+    return MICA_OK;
+}
+
+/* Both peaks, and what the programs themselves take; there is a third of a size between. */
+static mica_status peaks_of(mica__model_stepper *stepper, const mica__stepper *face,
+                            mica_plan *plan)
+{
+    mica_memory_usage before, after;
+    mica_memory_read(&before);
+    MICA_TRY(mica__model_stepper_peak(stepper, face->max_tokens, &plan->prefill_peak));
+    MICA_TRY(mica__model_stepper_peak(stepper, plan->sequences, &plan->decode_peak));
+    mica_memory_read(&after);
+    const int64_t two = after.by_kind[MICA_MEMORY_PROGRAMS] - before.by_kind[MICA_MEMORY_PROGRAMS];
+    plan->overhead += two + two / 2;
+    /* The programs' logits are bounded by a row for each token; the engine gives them a buffer for
+     * each sequence. */
+    const int64_t logits = plan->sequences * face->n_vocab * (int64_t)sizeof(float);
+    plan->prefill_peak += logits;
+    plan->decode_peak += logits;
+    return MICA_OK;
+}
+
 mica_status mica_plan_model(mica_model *model, const mica_engine_options *options,
                             int64_t sequences, int64_t limit, mica_plan *plan)
 {
@@ -128,7 +194,6 @@ mica_status mica_plan_model(mica_model *model, const mica_engine_options *option
     plan->sequences = sequences ? sequences : 1;
     MICA_TRY(stepper_for(model, options ? options : &defaults, plan->sequences, &stepper, &face));
     const mica_model_facts facts = mica_model_describe(model);
-    const int64_t logits = face.n_vocab * (int64_t)sizeof(float);
     plan->weights = facts.weight_bytes;
     plan->read_per_token = facts.read_bytes;
     plan->context = face.context_length;
@@ -139,20 +204,16 @@ mica_status mica_plan_model(mica_model *model, const mica_engine_options *option
         else
             plan->kv_window += window_blocks(&face, &face.pools[p]) * face.pools[p].block_bytes;
     plan->kv = plan->sequences * kv_of(&face, face.context_length);
-    mica_status status = mica__model_stepper_peak(stepper, face.max_tokens, &plan->prefill_peak);
+    mica_status status = overhead_of(model, &face, plan, &plan->overhead);
     if (status == MICA_OK)
-        status = mica__model_stepper_peak(stepper, plan->sequences, &plan->decode_peak);
+        status = peaks_of(stepper, &face, plan);
     mica__model_stepper_free(stepper);
     MICA_TRY(status);
-    /* The programs' logits are bounded by a row for each token; the engine gives them a buffer for
-     * each sequence. */
-    plan->prefill_peak += plan->sequences * logits;
-    plan->decode_peak += plan->sequences * logits;
-    plan->total = plan->weights + plan->kv + larger(plan->prefill_peak, plan->decode_peak);
+    const int64_t besides =
+        plan->weights + plan->overhead + larger(plan->prefill_peak, plan->decode_peak);
+    plan->total = besides + plan->kv;
     plan->max_context = facts.context;
     if (limit)
-        plan->max_context =
-            longest(&face, facts.context,
-                    limit - plan->weights - larger(plan->prefill_peak, plan->decode_peak));
+        plan->max_context = longest(&face, facts.context, limit - besides);
     return MICA_OK;
 }

@@ -16,6 +16,13 @@
 #define N_WIDTHS  16
 #define MAX_ENDS  (MICA__STEP_INPUTS + 2 * MICA__KV_MAX_POOLS)
 
+/* Compiling the programs of one width: graphs and tables of a few dozen nodes a layer. */
+#define COMPILE_BYTES       ((int64_t)512 << 10)
+#define COMPILE_LAYER_BYTES ((int64_t)48 << 10)
+
+/* A token of a sequence, in its history, in trees and in tables. */
+#define TOKEN_BYTES ((int64_t)64)
+
 /* The programs for block tables of one width. */
 typedef struct width_programs {
     int64_t blocks; /* 0: unused */
@@ -116,6 +123,32 @@ static mica_status run_step(void *user, const mica__step *step)
     return mica__program_run(program, &args);
 }
 
+static mica_status identify(void *user, mica__identity *identity)
+{
+    const mica__model_stepper *stepper = user;
+    return mica__model_identify(stepper->model, stepper->pools.kv_dtype, identity);
+}
+
+int64_t mica__model_stepper_slack(const mica__model_stepper *stepper, int64_t n_sequences)
+{
+    const int64_t tokens = stepper->bounds.blocks * MICA__KV_BLOCK_TOKENS;
+    int64_t n_widths = 0;
+    for (int64_t width = 0; width < stepper->bounds.blocks; n_widths++)
+        width = mica__table_width(width + 1, stepper->bounds.blocks);
+    return n_widths * (COMPILE_BYTES + stepper->model->spec.n_layers * COMPILE_LAYER_BYTES) +
+           n_sequences * tokens * TOKEN_BYTES;
+}
+
+/* The engine holds a row of logits for each sequence. */
+static mica_status reserve_for(void *user, int64_t n_sequences, int64_t *bytes)
+{
+    mica__model_stepper *stepper = user;
+    MICA_TRY(mica__model_stepper_peak(stepper, stepper->bounds.tokens, bytes));
+    *bytes += n_sequences * stepper->model->spec.n_vocab * (int64_t)sizeof(float) +
+              mica__model_stepper_slack(stepper, n_sequences);
+    return MICA_OK;
+}
+
 mica_status mica__model_stepper_new(mica_model *model, const mica__stepper_options *options,
                                     mica__model_stepper **made, mica__stepper *face)
 {
@@ -147,7 +180,9 @@ mica_status mica__model_stepper_new(mica_model *model, const mica__stepper_optio
                             .max_tokens = stepper->bounds.tokens,
                             .max_sequences = stepper->bounds.sequences,
                             .n_pools = stepper->pools.n,
-                            .run = run_step};
+                            .run = run_step,
+                            .reserve = reserve_for,
+                            .identify = identify};
     memcpy(face->pools, stepper->pools.spec, (size_t)stepper->pools.n * sizeof *face->pools);
     *made = stepper;
     return MICA_OK;

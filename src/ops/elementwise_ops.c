@@ -10,9 +10,7 @@
 #include "ops/infer.h"
 #include "ops/parts.h"
 
-/* --- inference
- * -------------------------------------------------------------------------------------------------
- */
+/* --- inference -------------------------------------------------------------------------------- */
 
 static mica_status infer_keep(void *attrs, int n_in, const mica__aval *in, int n_out,
                               mica__aval *out)
@@ -82,8 +80,7 @@ static mica_status infer_fused(void *attrs, int n_in, const mica__aval *in, int 
     MICA_FAIL(MICA_E_INTERNAL, "a fused group is made from a graph and is never part of one");
 }
 
-/* --- said in simpler ops
- * --------------------------------------------------------------------------------------- */
+/* --- said in simpler ops ---------------------------------------------------------------------- */
 
 static mica_array *square_parts(mica_ctx *ctx, const void *attrs, int n_in, mica_array *const *in)
 {
@@ -210,9 +207,7 @@ const mica__rules mica__elementwise_rules[] = {
     {MICA__N_OPS, NULL, NULL, NULL, 0, 0},
 };
 
-/* --- builders
- * --------------------------------------------------------------------------------------------------
- */
+/* --- builders --------------------------------------------------------------------------------- */
 
 /* Whether the kernels widen this dtype themselves: everything else is converted first. */
 static bool is_tile_float(mica_dtype dtype)

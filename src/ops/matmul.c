@@ -12,9 +12,7 @@
 #include "ops/infer.h"
 #include "ops/matrix.h"
 
-/* --- plain
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- plain ------------------------------------------------------------------------------------ */
 
 static mica_status infer_matmul(void *attrs, int n_in, const mica__aval *in, int n_out,
                                 mica__aval *out)
@@ -101,8 +99,7 @@ mica_array *mica_matmul(mica_array *a, mica_array *b)
     return vector_a ? mica_squeeze(result, vector_b ? -1 : -2) : result;
 }
 
-/* --- stored weights
- * -------------------------------------------------------------------------------------------- */
+/* --- stored weights --------------------------------------------------------------------------- */
 
 static mica_status check_mlx(const mica__qweight_attrs *attrs, int n_parts, const mica__aval *parts)
 {

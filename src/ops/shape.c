@@ -7,9 +7,7 @@
 
 #include "ops/infer.h"
 
-/* --- inference
- * -------------------------------------------------------------------------------------------------
- */
+/* --- inference -------------------------------------------------------------------------------- */
 
 /* Carries varying axes through a reshape: an axis that varies may absorb the fixed axes behind it
  * (its multiple grows) or give them away again; a fixed axis in front of it may not be merged with
@@ -208,9 +206,7 @@ const mica__rules mica__shape_rules[] = {
     {MICA__N_OPS, NULL, NULL, NULL, 0, 0},
 };
 
-/* --- builders
- * --------------------------------------------------------------------------------------------------
- */
+/* --- builders --------------------------------------------------------------------------------- */
 
 static bool shape_attrs(mica_ctx *ctx, const char *op, const mica_shape *shape,
                         mica__reshape_attrs *attrs)

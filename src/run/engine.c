@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "run/prefix_file.h"
 
 #define DEFAULT_QUEUE 256
 
@@ -116,24 +117,29 @@ static double one_context(const mica__stepper *stepper, int64_t context)
     return bytes;
 }
 
-int64_t mica__engine_default_kv(const mica__stepper *stepper, int64_t context, int64_t n_sequences,
-                                bool chosen)
+mica_status mica__engine_default_kv(const mica__stepper *stepper, int64_t context,
+                                    int64_t n_sequences, bool chosen, int64_t *bytes)
 {
     const double one = one_context(stepper, context), want = one * (double)n_sequences;
     mica_memory_usage usage;
     mica_memory_read(&usage);
-    int64_t free_bytes = system_available();
-    if (usage.limit != INT64_MAX) {
-        const int64_t used = usage.active + usage.by_kind[MICA_MEMORY_POOL] +
-                             (usage.mapped_in_limit ? usage.mapped : 0);
-        if (usage.limit - used < free_bytes)
-            free_bytes = usage.limit - used;
-        chosen = true;
-    }
+    int64_t free_bytes = system_available(), left = INT64_MAX;
+    if (usage.limit != INT64_MAX)
+        left = usage.limit - usage.active - usage.by_kind[MICA_MEMORY_POOL] -
+               (usage.mapped_in_limit ? usage.mapped : 0);
+    if (left < free_bytes)
+        free_bytes = left;
     double most = free_bytes > 2 ? (double)(free_bytes / 2) : 1;
-    if (chosen && one > most && one <= (double)free_bytes)
+    if (left == free_bytes && want > most && stepper->reserve) {
+        int64_t reserve;
+        MICA_TRY(stepper->reserve(stepper->model, n_sequences, &reserve));
+        if ((double)(left - reserve) > most)
+            most = (double)(left - reserve);
+    } else if ((chosen || left == free_bytes) && one > most && one <= (double)free_bytes) {
         most = one;
-    return want < 1 ? 1 : (int64_t)(want < most ? want : most);
+    }
+    *bytes = want < 1 ? 1 : (int64_t)(want < most ? want : most);
+    return MICA_OK;
 }
 
 /* --- making one ------------------------------------------------------------------------------- */
@@ -268,8 +274,9 @@ static mica_status open_engine(mica_engine *engine, const mica_engine_options *o
     MICA_TRY(allocate_step(engine));
     int64_t kv = options->kv_memory;
     if (kv == 0)
-        kv = mica__engine_default_kv(&engine->stepper, engine->context,
-                                     engine->scheduler.max_sequences, options->context > 0);
+        MICA_TRY(mica__engine_default_kv(&engine->stepper, engine->context,
+                                         engine->scheduler.max_sequences, options->context > 0,
+                                         &kv));
     return mica__kv_store_open(&engine->scheduler.store, engine->stepper.pools,
                                engine->stepper.n_pools, kv, !options->no_prefix_cache);
 }
@@ -516,4 +523,50 @@ void mica_engine_read_stats(const mica_engine *engine, mica_engine_stats *stats)
 void mica_engine_clear_prefix_cache(mica_engine *engine)
 {
     mica__kv_store_forget(&engine->scheduler.store);
+}
+
+/* --- keeping prompts -------------------------------------------------------------------------- */
+
+static mica_status prefix_owner(const mica_engine *engine, mica__prefix_owner *owner)
+{
+    if (!engine->scheduler.store.caching)
+        MICA_FAIL(MICA_E_STATE, "the engine was made without a prefix cache");
+    if (!engine->stepper.identify)
+        MICA_FAIL(MICA_E_UNSUPPORTED, "the model cannot say what its keys and values depend on");
+    *owner = (mica__prefix_owner){.n_vocab = engine->stepper.n_vocab, .context = engine->context};
+    return engine->stepper.identify(engine->stepper.model, &owner->identity);
+}
+
+static mica_status check_list(const int32_t *tokens, int64_t n_tokens)
+{
+    if (n_tokens < 0 || (n_tokens > 0 && !tokens))
+        MICA_FAIL(MICA_E_ARGUMENT, "a list of %lld tokens makes no sense", (long long)n_tokens);
+    return MICA_OK;
+}
+
+int64_t mica_engine_find_prefix(const mica_engine *engine, const int32_t *tokens, int64_t n_tokens)
+{
+    return n_tokens > 0 && tokens
+               ? mica__prefix_find(&engine->scheduler.store.tree, tokens, n_tokens).n_tokens
+               : 0;
+}
+
+mica_status mica_engine_save_prefix(mica_engine *engine, const int32_t *tokens, int64_t n_tokens,
+                                    const char *path, int64_t *n_saved)
+{
+    mica__prefix_owner owner;
+    *n_saved = 0;
+    MICA_TRY(check_list(tokens, n_tokens));
+    MICA_TRY(prefix_owner(engine, &owner));
+    return mica__prefix_save(&engine->scheduler.store, &owner, tokens, n_tokens, path, n_saved);
+}
+
+mica_status mica_engine_load_prefix(mica_engine *engine, const char *path, const int32_t *tokens,
+                                    int64_t n_tokens, mica_prefix_load *load)
+{
+    mica__prefix_owner owner;
+    *load = (mica_prefix_load){0};
+    MICA_TRY(check_list(tokens, tokens ? n_tokens : 0));
+    MICA_TRY(prefix_owner(engine, &owner));
+    return mica__prefix_load(&engine->scheduler.store, &owner, path, tokens, n_tokens, load);
 }

@@ -52,10 +52,10 @@ mica_status mica__engine_new(const mica__stepper *stepper, const mica_engine_opt
 mica__kv_dtype mica__kv_dtype_from(mica_kv_dtype dtype);
 
 /* Bytes of KV when options do not say: half of what is free, at most what n_sequences of `context`
- * tokens can use. Where the caller chose the context, or there is a memory limit, it is one whole
- * context where that is more than the half and fits into what is free. */
-int64_t mica__engine_default_kv(const mica__stepper *stepper, int64_t context, int64_t n_sequences,
-                                bool chosen);
+ * tokens can use. More than the half: all but what steps need under a memory limit; what one
+ * sequence takes where the caller chose the context and that fits into what is free. */
+mica_status mica__engine_default_kv(const mica__stepper *stepper, int64_t context,
+                                    int64_t n_sequences, bool chosen, int64_t *bytes);
 
 /* One step in engine_step.c, after events were reserved and cancellations obeyed. */
 void mica__engine_run_step(mica_engine *engine);

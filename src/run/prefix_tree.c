@@ -303,6 +303,12 @@ void mica__prefix_share(mica__prefix_tree *tree, const mica__prefix_hit *hit,
     }
 }
 
+void mica__prefix_blocks(const mica__prefix_hit *hit, int pool, int32_t *blocks)
+{
+    for (const mica__prefix_node *node = hit->node; node->parent; node = node->parent)
+        blocks[node->depth - 1] = node->blocks[pool];
+}
+
 int32_t mica__prefix_state(const mica__prefix_hit *hit, int pool)
 {
     return hit->node->blocks[pool];

@@ -49,6 +49,10 @@ mica__prefix_hit mica__prefix_find(const mica__prefix_tree *tree, const int32_t 
 void mica__prefix_share(mica__prefix_tree *tree, const mica__prefix_hit *hit,
                         int32_t *const tables[MICA__KV_MAX_POOLS]);
 
+/* The tree's own blocks of a hit in a pool, also those that it does not need: blocks[i] for i <
+ * n_tokens / 16, -1 where there is none. Takes no references: valid until the next eviction. */
+void mica__prefix_blocks(const mica__prefix_hit *hit, int pool, int32_t *blocks);
+
 /* The state checkpoint of a hit in a state pool. Valid until the next eviction: take what copies it
  * first, with a reference on it held. */
 int32_t mica__prefix_state(const mica__prefix_hit *hit, int pool);

@@ -45,6 +45,15 @@ typedef struct mica__step {
     float *logits;                      /* [R, n_vocab], written by the model */
 } mica__step;
 
+/* What keys and values depend on besides the tokens: steppers whose `model`, `kv` and `activations`
+ * are equal write the same bits. Texts of printable ASCII. */
+typedef struct mica__identity {
+    char name[64];       /* for messages only */
+    char model[64];      /* architecture and a fingerprint of configuration and weights */
+    char kv[8];          /* "f16" */
+    char activations[8]; /* "int8" */
+} mica__identity;
+
 /* Entries of a block table's row for sequences of up to `used` blocks where contexts have `most`: a
  * power of two times 1,024 tokens. Programs depend on it, so it must not follow every block. */
 static inline int64_t mica__table_width(int64_t used, int64_t most)
@@ -69,6 +78,13 @@ typedef struct mica__stepper {
      * step's tokens is undefined, everything else is as before, and the same step may be tried
      * again. */
     mica_status (*run)(void *model, const mica__step *step);
+
+    /* Says what its keys and values depend on; NULL: they cannot be saved. */
+    mica_status (*identify)(void *model, mica__identity *identity);
+
+    /* What steps of n_sequences take at most beyond weights and KV, in bytes, before anything ran;
+     * may be NULL: not known. */
+    mica_status (*reserve)(void *model, int64_t n_sequences, int64_t *bytes);
 
     /* Called once when the engine is freed; may be NULL. */
     void (*release)(void *model);

@@ -47,7 +47,7 @@ mica_status mica__token_list_add(mica_token_list *list, int32_t id)
     return MICA_OK;
 }
 
-/* --- candidates --- */
+/* --- candidates ------------------------------------------------------------------------------- */
 
 /* Whether two neighbours merge: sets the rank and what they become. */
 static bool merges(const mica__bpe *bpe, const char *word, const mica__symbol *left,
@@ -65,14 +65,14 @@ static bool merges(const mica__bpe *bpe, const char *word, const mica__symbol *l
     if (left->id < 0 || right->id < 0)
         return false;
     const mica__pair *pair = mica__pairs_find(&bpe->pairs, (uint32_t)left->id, (uint32_t)right->id);
-    if (!pair)
+    if (!pair || pair->rank == MICA__NO_RANK)
         return false;
     *rank = pair->rank;
     *merged = (int32_t)pair->merged;
     return true;
 }
 
-/* --- the heap: four children a node, which lie in one cache line --- */
+/* --- the heap: four children a node, which lie in one cache line ------------------------------ */
 
 static void sift_down(mica__merge *heap, int64_t n, int64_t at)
 {
@@ -202,7 +202,7 @@ static void merge_short(const mica__bpe *bpe, mica__bpe_work *work, const char *
     }
 }
 
-/* --- the first symbols --- */
+/* --- the first symbols ------------------------------------------------------------------------ */
 
 static mica_status no_token(const mica__bpe *bpe, const char *bytes, int64_t n)
 {
@@ -282,7 +282,7 @@ static mica_status start_as_characters(const mica__bpe *bpe, mica__bpe_work *wor
     return MICA_OK;
 }
 
-/* --- the result --- */
+/* --- the result ------------------------------------------------------------------------------- */
 
 /* A stretch that is no token: its bytes, else unknown. */
 static mica_status emit_unknown(const mica__bpe *bpe, const char *bytes, int64_t n,
@@ -335,15 +335,19 @@ static mica_status emit(const mica__bpe *bpe, mica__bpe_work *work, const char *
     }
 }
 
-/* The token that the whole word is, or -1. */
+/* The token that the whole word is, or -1; special ones are not found here. */
 static int32_t whole_word(const mica__bpe *bpe, const char *word, int64_t n)
 {
     char spelled[2 * MICA__SPELLED_WORD];
+    int32_t id = -1;
     if (!bpe->spelled)
-        return mica__vocab_find(bpe->vocab, word, n);
-    if (n > MICA__SPELLED_WORD)
+        id = mica__vocab_find(bpe->vocab, word, n);
+    else if (n <= MICA__SPELLED_WORD)
+        id = mica__vocab_find(bpe->vocab, spelled, mica__spell_bytes(word, n, spelled));
+    if (id < 0)
         return -1;
-    return mica__vocab_find(bpe->vocab, spelled, mica__spell_bytes(word, n, spelled));
+    const mica_token_kind kind = (mica_token_kind)bpe->vocab->kind[id];
+    return kind == MICA_TOKEN_CONTROL || kind == MICA_TOKEN_UNKNOWN ? -1 : id;
 }
 
 static mica_status prepare(const mica__bpe *bpe, mica__bpe_work *work, int64_t n)

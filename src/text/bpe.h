@@ -17,7 +17,7 @@ typedef struct mica__bpe {
     bool by_text;          /* a pair merges when its text is a token with a rank */
     bool of_bytes;         /* symbols start as bytes, else as characters */
     bool spelled;          /* texts spell bytes as printable characters (byte_spelling.h) */
-    bool whole_word_first; /* a word that is a token as a whole is that token */
+    bool whole_word_first; /* a word that is a token (not a special one) as a whole is that token */
     bool byte_fallback;    /* a character without a token becomes byte tokens */
     bool fuse_unknown;     /* neighbouring unknown characters are one unknown token */
     bool has_unused;       /* some tokens may merge but not be emitted: they are split again */

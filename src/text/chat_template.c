@@ -32,7 +32,7 @@ struct mica_chat_template {
     int max_depth;
 };
 
-/* --- compiling ----------------------------------------------------------------------------- */
+/* --- compiling -------------------------------------------------------------------------------- */
 
 static int64_t or_default(int64_t value, int64_t otherwise)
 {
@@ -98,7 +98,7 @@ void mica_chat_template_free(mica_chat_template *chat_template)
     mica__free(chat_template);
 }
 
-/* --- variables ----------------------------------------------------------------------------- */
+/* --- variables -------------------------------------------------------------------------------- */
 
 static bool asks_for(const jinja_name *name)
 {
@@ -127,7 +127,7 @@ const char *mica_chat_template_variable(const mica_chat_template *chat_template,
     return NULL;
 }
 
-/* --- a run --------------------------------------------------------------------------------- */
+/* --- a run ------------------------------------------------------------------------------------ */
 
 static int64_t local_now(void)
 {
@@ -212,7 +212,7 @@ void mica_chat_text_free(mica_chat_text *text)
     *text = (mica_chat_text){0};
 }
 
-/* --- the input ----------------------------------------------------------------------------- */
+/* --- the input -------------------------------------------------------------------------------- */
 
 static mica_status set_tokens(jinja_run *run, const mica_chat_input *input)
 {
@@ -236,7 +236,7 @@ static mica_status set_extra(jinja_run *run, const mica_chat_input *input)
         return MICA_OK;
     MICA_TRY(read_json(run, "extra variables", input->extra_json, input->extra_length, JINJA_DICT,
                        "an object", &extra));
-    for (int64_t i = 0; i < extra.dict->used; i++) {
+    for (int64_t i = 0; i < extra.dict->n; i++) {
         const jinja_entry *e = &extra.dict->entries[i];
         for (size_t k = 0; k < sizeof own / sizeof *own; k++)
             if (mica__jinja_text_is(&e->key, own[k]))
@@ -325,7 +325,7 @@ static mica_status set_context(jinja_run *run, const char *context_json, size_t 
     static const char *const tokens[] = {"bos_token", "eos_token"};
     jinja_value context;
     MICA_TRY(read_json(run, "context", context_json, n, JINJA_DICT, "an object", &context));
-    for (int64_t i = 0; i < context.dict->used; i++) {
+    for (int64_t i = 0; i < context.dict->n; i++) {
         const jinja_entry *e = &context.dict->entries[i];
         jinja_value value = e->value;
         for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++)

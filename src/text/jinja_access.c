@@ -7,7 +7,7 @@
 #include "text/jinja_run.h"
 #include "text/letter_case.h"
 
-/* --- undefined values ---------------------------------------------------------------------- */
+/* --- undefined values ------------------------------------------------------------------------- */
 
 /* Keeps a copy of `text` as the name (or message) of a new undefined value. */
 static mica_status make_undefined(jinja_run *run, const jinja_undefined *why, const char *text,
@@ -97,7 +97,7 @@ mica_status mica__jinja_need_string(const char *what, const jinja_value *v)
     return v->type == JINJA_STRING ? MICA_OK : mica__jinja_wrong_type(what, v);
 }
 
-/* --- iteration ----------------------------------------------------------------------------- */
+/* --- iteration -------------------------------------------------------------------------------- */
 
 bool mica__jinja_iterable(const jinja_value *v)
 {
@@ -172,13 +172,12 @@ mica_status mica__jinja_iterate(jinja_run *run, const jinja_value *iterable, jin
         for (int64_t i = 0; i < *n; i++)
             made[i] = mica__jinja_int(iterable->range->start + i * iterable->range->step);
     if (iterable->type == JINJA_DICT)
-        for (int64_t i = 0, k = 0; i < iterable->dict->used; i++)
-            if (iterable->dict->entries[i].live)
-                made[k++] = iterable->dict->entries[i].key;
+        for (int64_t i = 0; i < iterable->dict->n; i++)
+            made[i] = iterable->dict->entries[i].key;
     return MICA_OK;
 }
 
-/* --- attributes ---------------------------------------------------------------------------- */
+/* --- attributes ------------------------------------------------------------------------------- */
 
 /* Names that Python objects have and the sandbox hides: all of __name__. */
 static bool hidden(const jinja_value *name)
@@ -287,7 +286,7 @@ mica_status mica__jinja_attribute(jinja_run *run, const jinja_value *object,
     return mica__jinja_undefined_key(run, object, name, false, out);
 }
 
-/* --- items --------------------------------------------------------------------------------- */
+/* --- items ------------------------------------------------------------------------------------ */
 
 /* The index-th value of a sequence; ABSENT outside of it or for what has no index. */
 static mica_status item_at(const jinja_value *object, int64_t index, jinja_value *out)
@@ -339,7 +338,7 @@ mica_status mica__jinja_item(jinja_run *run, const jinja_value *object, const ji
     return MICA_OK;
 }
 
-/* --- slices -------------------------------------------------------------------------------- */
+/* --- slices ----------------------------------------------------------------------------------- */
 
 typedef struct slice_bounds {
     int64_t start, step, n;

@@ -22,7 +22,7 @@ mica_status mica__jinja_enter(jinja_run *run)
     return MICA_OK;
 }
 
-/* --- names --------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 mica_status mica__jinja_lookup(jinja_run *run, int32_t name, jinja_value *out)
 {
@@ -64,7 +64,7 @@ mica_status mica__jinja_assign(jinja_run *run, jinja_scope *scope, int32_t name,
     return MICA_OK;
 }
 
-/* --- literals ------------------------------------------------------------------------------ */
+/* --- literals --------------------------------------------------------------------------------- */
 
 static mica_status eval_items(jinja_run *run, const jinja_node *node, jinja_value *out)
 {
@@ -99,7 +99,7 @@ static mica_status eval_dict(jinja_run *run, const jinja_node *node, jinja_value
     return MICA_OK;
 }
 
-/* --- operators ----------------------------------------------------------------------------- */
+/* --- operators -------------------------------------------------------------------------------- */
 
 static mica_status eval_binary(jinja_run *run, const jinja_node *node, jinja_value *out)
 {
@@ -173,7 +173,7 @@ static mica_status eval_cond(jinja_run *run, const jinja_node *node, jinja_value
         run, "the inline if-expression evaluated to false and no else section was defined", out);
 }
 
-/* --- attributes and items ------------------------------------------------------------------ */
+/* --- attributes and items --------------------------------------------------------------------- */
 
 static mica_status eval_attribute(jinja_run *run, const jinja_node *node, jinja_value *out)
 {
@@ -203,7 +203,7 @@ static mica_status eval_item(jinja_run *run, const jinja_node *node, jinja_value
     return mica__jinja_item(run, &object, &key, out);
 }
 
-/* --- arguments ----------------------------------------------------------------------------- */
+/* --- arguments -------------------------------------------------------------------------------- */
 
 typedef struct growing_args {
     jinja_list *items;
@@ -237,10 +237,8 @@ static mica_status add_double_star(jinja_run *run, growing_args *g, const jinja_
     if (value->type != JINJA_DICT)
         MICA_FAIL(MICA_E_ARGUMENT, "argument after ** must be a mapping, not %s",
                   mica__jinja_type_name(value));
-    for (int64_t i = 0; i < value->dict->used; i++) {
+    for (int64_t i = 0; i < value->dict->n; i++) {
         const jinja_entry *e = &value->dict->entries[i];
-        if (!e->live)
-            continue;
         if (e->key.type != JINJA_STRING)
             MICA_FAIL(MICA_E_ARGUMENT, "keywords must be strings");
         MICA_TRY(add_named(run, g, &e->key, &e->value));
@@ -331,7 +329,7 @@ mica_status mica__jinja_call_builtin(jinja_run *run, const jinja_builtin *builti
     return builtin->call(run, self, bound, out);
 }
 
-/* --- calls, filters, tests ----------------------------------------------------------------- */
+/* --- calls, filters, tests -------------------------------------------------------------------- */
 
 mica_status mica__jinja_call_value(jinja_run *run, const jinja_value *callee,
                                    const jinja_args *args, jinja_value *out)
@@ -412,7 +410,7 @@ static mica_status eval_test(jinja_run *run, const jinja_node *node, jinja_value
     return MICA_OK;
 }
 
-/* --- the switch ---------------------------------------------------------------------------- */
+/* --- the switch ------------------------------------------------------------------------------- */
 
 static mica_status eval_kind(jinja_run *run, const jinja_node *node, jinja_value *out)
 {

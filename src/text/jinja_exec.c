@@ -13,7 +13,7 @@
 
 static mica_status exec_body(jinja_run *run, const jinja_node *first);
 
-/* --- scopes and output --------------------------------------------------------------------- */
+/* --- scopes and output ------------------------------------------------------------------------ */
 
 static jinja_scope *new_scope(jinja_run *run, jinja_scope *parent)
 {
@@ -78,7 +78,7 @@ static mica_status exec_text(jinja_run *run, const jinja_node *node)
     return check_output(run);
 }
 
-/* --- targets ------------------------------------------------------------------------------- */
+/* --- targets ---------------------------------------------------------------------------------- */
 
 static mica_status assign_target(jinja_run *run, jinja_scope *scope, const jinja_node *target,
                                  const jinja_value *value);
@@ -190,7 +190,7 @@ static mica_status exec_if(jinja_run *run, const jinja_node *node)
     return MICA_OK;
 }
 
-/* --- loops --------------------------------------------------------------------------------- */
+/* --- loops ------------------------------------------------------------------------------------ */
 
 /* Whether an item passes the loop's condition. */
 static mica_status passes(jinja_run *run, const struct jinja_loop *loop, const jinja_value *item,
@@ -402,7 +402,7 @@ mica_status mica__jinja_call_loop(jinja_run *run, struct jinja_loop *loop, const
     return status;
 }
 
-/* --- macros -------------------------------------------------------------------------------- */
+/* --- macros ----------------------------------------------------------------------------------- */
 
 /* The named argument `name`, marked as used; NULL when it was not given. */
 static const jinja_value *take_named(const jinja_args *args, bool *used, const jinja_name *name)
@@ -567,7 +567,7 @@ static mica_status exec_call_block(jinja_run *run, const jinja_node *node)
     return check_output(run);
 }
 
-/* --- the switch ---------------------------------------------------------------------------- */
+/* --- the switch ------------------------------------------------------------------------------- */
 
 static mica_status exec_kind(jinja_run *run, const jinja_node *node)
 {

@@ -19,7 +19,7 @@ mica_status mica__jinja_new_list(jinja_run *run, jinja_type type, jinja_list **l
     return MICA_OK;
 }
 
-/* --- numbers ------------------------------------------------------------------------------- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 static mica_status filter_abs(jinja_run *run, const jinja_value *self, const jinja_value *args,
                               jinja_value *out)
@@ -297,7 +297,7 @@ static mica_status filter_filesizeformat(jinja_run *run, const jinja_value *self
     return mica__jinja_string(&run->heap, text, strlen(text), false, out);
 }
 
-/* --- any value ----------------------------------------------------------------------------- */
+/* --- any value -------------------------------------------------------------------------------- */
 
 static mica_status filter_attr(jinja_run *run, const jinja_value *self, const jinja_value *args,
                                jinja_value *out)
@@ -348,7 +348,7 @@ static mica_status filter_string(jinja_run *run, const jinja_value *self, const 
     return mica__jinja_str(&run->heap, self, out);
 }
 
-/* --- JSON ---------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 /* indent=4 or indent="\t" as the text of one level. */
 static mica_status json_indent(jinja_run *run, const jinja_value *indent, jinja_value *out)
@@ -401,7 +401,7 @@ static mica_status filter_from_json(jinja_run *run, const jinja_value *self,
                                  mica__jinja_any_mark(self), out);
 }
 
-/* --- filters on filters and tests ---------------------------------------------------------- */
+/* --- filters on filters and tests ------------------------------------------------------------- */
 
 mica_status mica__jinja_path(jinja_run *run, const jinja_value *path, const jinja_value *missing,
                              const jinja_value *from, jinja_value *out)
@@ -535,7 +535,7 @@ static mica_status filter_rejectattr(jinja_run *run, const jinja_value *self,
     return choose(run, self, args, 1, false, out);
 }
 
-/* --- the table ----------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static const jinja_builtin filters[] = {
     {"abs", "", 0, filter_abs, NULL},

@@ -8,7 +8,7 @@
 
 #include "text/jinja_run.h"
 
-/* --- sorting ------------------------------------------------------------------------------- */
+/* --- sorting ---------------------------------------------------------------------------------- */
 
 /* Merges order[low, middle) and order[middle, high) through `spare`. */
 static mica_status merge(jinja_run *run, const jinja_value *keys, bool reverse, int64_t *order,
@@ -152,10 +152,8 @@ static mica_status filter_dictsort(jinja_run *run, const jinja_value *self, cons
     jinja_value *pairs = mica__jinja_take(&run->heap, (size_t)dict->n + 1, sizeof *pairs);
     if (!keys || !pairs)
         return run->heap.status;
-    for (int64_t i = 0; i < dict->used; i++) {
+    for (int64_t i = 0; i < dict->n; i++) {
         const jinja_entry *e = &dict->entries[i];
-        if (!e->live)
-            continue;
         keys[n] = by_value ? e->value : e->key;
         MICA_TRY(mica__jinja_fold(run, case_sensitive, &keys[n]));
         MICA_TRY(pair_of(run, &e->key, &e->value, "tuple", &pairs[n++]));
@@ -246,7 +244,7 @@ static mica_status filter_max(jinja_run *run, const jinja_value *self, const jin
     return extreme(run, self, args, true, out);
 }
 
-/* --- items --------------------------------------------------------------------------------- */
+/* --- items ------------------------------------------------------------------------------------ */
 
 static mica_status filter_first(jinja_run *run, const jinja_value *self, const jinja_value *args,
                                 jinja_value *out)
@@ -305,10 +303,8 @@ static mica_status filter_items(jinja_run *run, const jinja_value *self, const j
         return MICA_OK;
     if (self->type != JINJA_DICT)
         MICA_FAIL(MICA_E_ARGUMENT, "Can only get item pairs from a mapping.");
-    for (int64_t i = 0; i < self->dict->used; i++) {
+    for (int64_t i = 0; i < self->dict->n; i++) {
         const jinja_entry *e = &self->dict->entries[i];
-        if (!e->live)
-            continue;
         MICA_TRY(pair_of(run, &e->key, &e->value, "tuple", &pair));
         MICA_TRY(mica__jinja_list_add(&run->heap, list, &pair));
     }
@@ -355,7 +351,7 @@ static mica_status filter_sum(jinja_run *run, const jinja_value *self, const jin
     return MICA_OK;
 }
 
-/* --- groups of items ----------------------------------------------------------------------- */
+/* --- groups of items -------------------------------------------------------------------------- */
 
 static bool given(const jinja_value *v)
 {

@@ -140,7 +140,7 @@ static mica_status filter_format(jinja_run *run, const jinja_value *self, const 
     return mica__jinja_percent(run, &text, &values, out);
 }
 
-/* --- lines --------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static mica_status filter_indent(jinja_run *run, const jinja_value *self, const jinja_value *args,
                                  jinja_value *out)
@@ -290,7 +290,7 @@ static mica_status filter_wordcount(jinja_run *run, const jinja_value *self,
     return MICA_OK;
 }
 
-/* --- URLs ---------------------------------------------------------------------------------- */
+/* --- URLs ------------------------------------------------------------------------------------- */
 
 /* query: for a query string, '/' is quoted and a blank becomes '+'. */
 static mica_status put_quoted(jinja_run *run, jinja_bytes *to, const jinja_value *v, bool query)
@@ -330,10 +330,9 @@ static mica_status filter_urlencode(jinja_run *run, const jinja_value *self,
     if (self->type == JINJA_STRING || !mica__jinja_iterable(self)) {
         MICA_TRY(put_quoted(run, made, self, false));
     } else if (self->type == JINJA_DICT) {
-        for (int64_t i = 0; i < self->dict->used; i++)
-            if (self->dict->entries[i].live)
-                MICA_TRY(put_pair(run, made, &self->dict->entries[i].key,
-                                  &self->dict->entries[i].value));
+        for (int64_t i = 0; i < self->dict->n; i++)
+            MICA_TRY(
+                put_pair(run, made, &self->dict->entries[i].key, &self->dict->entries[i].value));
     } else {
         MICA_TRY(mica__jinja_iterate(run, self, &items, &n));
         for (int64_t i = 0; i < n; i++) {

@@ -26,7 +26,7 @@ typedef struct spec {
     char type;         /* or 0 */
 } spec;
 
-/* --- numbers to text ----------------------------------------------------------------------- */
+/* --- numbers to text -------------------------------------------------------------------------- */
 
 /* The digits of |value|. Without a type but with a precision: as 'g', but whole numbers keep one
  * digit behind the point and the exponent comes one digit earlier. */
@@ -91,7 +91,7 @@ static void group_digits(char *text, const spec *s)
     memcpy(text, grouped, strlen(grouped) + 1);
 }
 
-/* --- layout -------------------------------------------------------------------------------- */
+/* --- layout ----------------------------------------------------------------------------------- */
 
 static mica_status put_fill(jinja_run *run, jinja_bytes *to, const spec *s, int64_t n)
 {
@@ -178,7 +178,7 @@ static mica_status put_character(jinja_run *run, jinja_bytes *to, const spec *s,
     return put_padded(run, to, s, &text);
 }
 
-/* --- text % values ------------------------------------------------------------------------- */
+/* --- text % values ---------------------------------------------------------------------------- */
 
 typedef struct percent {
     jinja_run *run;
@@ -377,7 +377,7 @@ mica_status mica__jinja_percent(jinja_run *run, const jinja_value *format, const
     return MICA_OK;
 }
 
-/* --- str.format ---------------------------------------------------------------------------- */
+/* --- str.format ------------------------------------------------------------------------------- */
 
 typedef struct formatter {
     jinja_run *run;

@@ -9,7 +9,7 @@
 
 #include "text/jinja_run.h"
 
-/* --- values -------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static mica_status range_of(int64_t start, int64_t stop, int64_t step, jinja_range *range)
 {
@@ -168,7 +168,7 @@ static mica_status call_raise_exception(jinja_run *run, const jinja_value *self,
               mica__jinja_chars(&text));
 }
 
-/* --- dates --------------------------------------------------------------------------------- */
+/* --- dates ------------------------------------------------------------------------------------ */
 
 typedef struct civil_time {
     int64_t year;
@@ -326,7 +326,7 @@ static mica_status call_strftime_now(jinja_run *run, const jinja_value *self,
     return MICA_OK;
 }
 
-/* --- the table ----------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static const struct jinja_function globals[] = {
     {{"range", "start,stop,step", 1, call_range, NULL}},

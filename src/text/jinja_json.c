@@ -16,7 +16,7 @@
 
 #define MAX_DEPTH 128
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 typedef struct reader {
     jinja_heap *heap;
@@ -136,7 +136,7 @@ mica_status mica__jinja_from_json(jinja_heap *heap, const char *text, size_t n, 
     return MICA_OK;
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 typedef struct writer {
     jinja_run *run;
@@ -264,11 +264,10 @@ static mica_status put_sorted(writer *w, const jinja_dict *dict, int depth)
     const jinja_entry **entries = mica__jinja_take(w->heap, (size_t)dict->n, sizeof *entries);
     if (!keys || !entries)
         return w->heap->status;
-    for (int64_t i = 0; i < dict->used; i++)
-        if (dict->entries[i].live) {
-            keys[n] = dict->entries[i].key;
-            entries[n++] = &dict->entries[i];
-        }
+    for (int64_t i = 0; i < dict->n; i++) {
+        keys[n] = dict->entries[i].key;
+        entries[n++] = &dict->entries[i];
+    }
     MICA_TRY(mica__jinja_sort(w->run, keys, n, false, &sorted));
     for (int64_t i = 0; i < n; i++)
         MICA_TRY(put_pair(w, entries[sorted[i]], i == 0, depth));
@@ -284,9 +283,7 @@ static mica_status put_dict(writer *w, const jinja_dict *dict, int depth)
     if (w->style->sort_keys) {
         MICA_TRY(put_sorted(w, dict, depth));
     } else {
-        for (int64_t i = 0; i < dict->used; i++) {
-            if (!dict->entries[i].live)
-                continue;
+        for (int64_t i = 0; i < dict->n; i++) {
             MICA_TRY(put_pair(w, &dict->entries[i], first, depth));
             first = false;
         }

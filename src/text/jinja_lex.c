@@ -73,7 +73,7 @@ const char *mica__jinja_token_name(jinja_token_kind kind)
     return "?";
 }
 
-/* --- the source ---------------------------------------------------------------------------- */
+/* --- the source ------------------------------------------------------------------------------- */
 
 mica_status mica__jinja_source(jinja_heap *heap, const char *name, const char *source, size_t n,
                                jinja_source *made)
@@ -121,7 +121,7 @@ static mica_status refuse(const lexer *l, size_t at, const char *what)
     return mica__jinja_located(l->source, at, mica__fail(MICA_E_FORMAT, "%s", what));
 }
 
-/* --- tokens -------------------------------------------------------------------------------- */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 static mica_status emit(lexer *l, jinja_token_kind kind, size_t at, jinja_token **made)
 {
@@ -234,7 +234,7 @@ static bool closes(const lexer *l, size_t at, const char *close, char *sign, siz
     return starts(l, at, close);
 }
 
-/* --- strings and numbers ------------------------------------------------------------------- */
+/* --- strings and numbers ---------------------------------------------------------------------- */
 
 static int hex_value(char c)
 {
@@ -415,7 +415,7 @@ static mica_status lex_number(lexer *l)
     return MICA_OK;
 }
 
-/* --- tags ---------------------------------------------------------------------------------- */
+/* --- tags ------------------------------------------------------------------------------------- */
 
 static size_t name_end(const lexer *l, size_t at)
 {

@@ -12,7 +12,7 @@
 
 #include "text/jinja_run.h"
 
-/* --- lists --------------------------------------------------------------------------------- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 static mica_status seq_count(jinja_run *run, const jinja_value *self, const jinja_value *args,
                              jinja_value *out)
@@ -106,7 +106,7 @@ static mica_status list_pop(jinja_run *run, const jinja_value *self, const jinja
     return MICA_OK;
 }
 
-/* --- dicts --------------------------------------------------------------------------------- */
+/* --- dicts ------------------------------------------------------------------------------------ */
 
 static mica_status dict_get(jinja_run *run, const jinja_value *self, const jinja_value *args,
                             jinja_value *out)
@@ -126,11 +126,9 @@ static mica_status dict_view(jinja_run *run, const jinja_dict *dict, char what,
     jinja_list *list = mica__jinja_list_new(&run->heap, dict->n);
     if (!list)
         return run->heap.status;
-    MICA_TRY(mica__jinja_charge(&run->heap, dict->used / 4));
-    for (int64_t i = 0; i < dict->used; i++) {
+    MICA_TRY(mica__jinja_charge(&run->heap, dict->n / 4));
+    for (int64_t i = 0; i < dict->n; i++) {
         const jinja_entry *e = &dict->entries[i];
-        if (!e->live)
-            continue;
         jinja_value item = what == 'k' ? e->key : e->value;
         if (what == 'i') {
             jinja_list *pair = mica__jinja_list_new(&run->heap, 2);
@@ -174,15 +172,14 @@ static mica_status dict_copy(jinja_run *run, const jinja_value *self, const jinj
     (void)args;
     if (!copy)
         return run->heap.status;
-    for (int64_t i = 0; i < self->dict->used; i++)
-        if (self->dict->entries[i].live)
-            MICA_TRY(mica__jinja_dict_set(&run->heap, copy, &self->dict->entries[i].key,
-                                          &self->dict->entries[i].value));
+    for (int64_t i = 0; i < self->dict->n; i++)
+        MICA_TRY(mica__jinja_dict_set(&run->heap, copy, &self->dict->entries[i].key,
+                                      &self->dict->entries[i].value));
     *out = (jinja_value){.type = JINJA_DICT, .dict = copy};
     return MICA_OK;
 }
 
-/* --- numbers and the interpreter's own objects --------------------------------------------- */
+/* --- numbers and the interpreter's own objects ------------------------------------------------ */
 
 static mica_status float_is_integer(jinja_run *run, const jinja_value *self,
                                     const jinja_value *args, jinja_value *out)
@@ -223,7 +220,7 @@ static mica_status cycler_reset(jinja_run *run, const jinja_value *self, const j
     return MICA_OK;
 }
 
-/* --- tables -------------------------------------------------------------------------------- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 static const jinja_builtin list_methods[] = {
     {"clear", "", 0, list_clear, NULL},     {"copy", "", 0, list_copy, NULL},

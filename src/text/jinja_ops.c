@@ -40,7 +40,7 @@ static mica_status unsupported(int op, const jinja_value *a, const jinja_value *
                       op_text(op), mica__jinja_type_name(a), mica__jinja_type_name(b));
 }
 
-/* --- numbers ------------------------------------------------------------------------------- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 static mica_status by_zero(void)
 {
@@ -177,7 +177,7 @@ static mica_status float_binary(int op, double a, double b, jinja_value *out)
     return MICA_OK;
 }
 
-/* --- text and lists ------------------------------------------------------------------------ */
+/* --- text and lists --------------------------------------------------------------------------- */
 
 mica_status mica__jinja_repeat(jinja_run *run, const jinja_value *what, int64_t times,
                                jinja_value *out)
@@ -270,7 +270,7 @@ mica_status mica__jinja_unary(int op, const jinja_value *a, jinja_value *out)
     return MICA_OK;
 }
 
-/* --- relations ----------------------------------------------------------------------------- */
+/* --- relations -------------------------------------------------------------------------------- */
 
 static mica_status any_equal(jinja_run *run, const jinja_value *items, int64_t n,
                              const jinja_value *item, bool *result)

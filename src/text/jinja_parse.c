@@ -12,7 +12,7 @@
 
 #define MAX_NAMES 1000
 
-/* --- the current token --------------------------------------------------------------------- */
+/* --- the current token ------------------------------------------------------------------------ */
 
 mica_status mica__jinja_refuse(const jinja_parser *p, uint32_t at, mica_status status,
                                const char *format, ...)
@@ -85,7 +85,7 @@ mica_status mica__jinja_token_value(jinja_parser *p, const jinja_token *token,
     return MICA_OK;
 }
 
-/* --- nodes --------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 mica_status mica__jinja_node(jinja_parser *p, jinja_node_kind kind, uint32_t at, jinja_node **made)
 {
@@ -118,7 +118,7 @@ mica_status mica__jinja_close_node(jinja_parser *p, jinja_node *node)
     return MICA_OK;
 }
 
-/* --- names --------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 int32_t mica__jinja_name_find(const jinja_program *program, const char *text, size_t n)
 {
@@ -217,7 +217,7 @@ void mica__jinja_mention(jinja_parser *p, int32_t name)
     entry->free = true;
 }
 
-/* --- targets of set, for and with ---------------------------------------------------------- */
+/* --- targets of set, for and with ------------------------------------------------------------- */
 
 static mica_status parse_target(jinja_parser *p, bool namespaces, int depth, jinja_node **out);
 
@@ -284,7 +284,7 @@ static mica_status define_target(jinja_parser *p, const jinja_node *target)
     return MICA_OK;
 }
 
-/* --- bodies -------------------------------------------------------------------------------- */
+/* --- bodies ----------------------------------------------------------------------------------- */
 
 static mica_status parse_statement(jinja_parser *p, jinja_node **out);
 
@@ -373,7 +373,7 @@ static mica_status parse_scoped_body(jinja_parser *p, const char *end, const jin
     return end_tag(p);
 }
 
-/* --- statements ---------------------------------------------------------------------------- */
+/* --- statements ------------------------------------------------------------------------------- */
 
 static mica_status parse_if(jinja_parser *p, jinja_node *node)
 {
@@ -657,7 +657,7 @@ static mica_status parse_statement(jinja_parser *p, jinja_node **out)
     return refuse_tag(p);
 }
 
-/* --- the whole ----------------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static mica_status parse_program(jinja_program *program, const char *name, const char *source,
                                  size_t n)

@@ -22,7 +22,7 @@ static mica_status enter(jinja_parser *p)
     return MICA_OK;
 }
 
-/* --- lists of expressions ------------------------------------------------------------------ */
+/* --- lists of expressions --------------------------------------------------------------------- */
 
 typedef struct node_list {
     jinja_node *first;
@@ -129,7 +129,7 @@ static mica_status parse_dict(jinja_parser *p, jinja_node **out)
     return mica__jinja_close_node(p, *out);
 }
 
-/* --- values -------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static mica_status parse_const(jinja_parser *p, jinja_value value, jinja_node **out)
 {
@@ -198,7 +198,7 @@ mica_status mica__jinja_parse_primary(jinja_parser *p, jinja_node **out)
     }
 }
 
-/* --- behind a value ------------------------------------------------------------------------ */
+/* --- behind a value --------------------------------------------------------------------------- */
 
 static mica_status parse_argument(jinja_parser *p, jinja_node **out)
 {
@@ -458,7 +458,7 @@ static mica_status parse_filters_and_tests(jinja_parser *p, jinja_node *node, ji
     return MICA_OK;
 }
 
-/* --- operators ----------------------------------------------------------------------------- */
+/* --- operators -------------------------------------------------------------------------------- */
 
 static mica_status parse_unary(jinja_parser *p, bool with_filters, jinja_node **out)
 {

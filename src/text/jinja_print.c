@@ -149,9 +149,7 @@ static mica_status put_dict(jinja_heap *heap, jinja_bytes *to, const jinja_dict 
 {
     const char *separator = "";
     MICA_TRY(mica__jinja_put_string(heap, to, "{"));
-    for (int64_t i = 0; i < dict->used; i++) {
-        if (!dict->entries[i].live)
-            continue;
+    for (int64_t i = 0; i < dict->n; i++) {
         MICA_TRY(mica__jinja_put_string(heap, to, separator));
         MICA_TRY(put_at(heap, to, &dict->entries[i].key, depth + 1));
         MICA_TRY(mica__jinja_put_string(heap, to, ": "));

@@ -109,7 +109,7 @@ struct jinja_cycler {
     int64_t at;
 };
 
-/* --- jinja_exec.c -------------------------------------------------------------------------- */
+/* --- jinja_exec.c ----------------------------------------------------------------------------- */
 
 /* Runs the program's body into run->out. */
 mica_status mica__jinja_exec(jinja_run *run, const jinja_node *body);
@@ -124,7 +124,7 @@ mica_status mica__jinja_loop_cycle(jinja_run *run, const jinja_value *self, cons
 mica_status mica__jinja_loop_changed(jinja_run *run, const jinja_value *self,
                                      const jinja_args *args, jinja_value *out);
 
-/* --- jinja_eval.c -------------------------------------------------------------------------- */
+/* --- jinja_eval.c ----------------------------------------------------------------------------- */
 
 mica_status mica__jinja_eval(jinja_run *run, const jinja_node *node, jinja_value *out);
 
@@ -152,7 +152,7 @@ mica_status mica__jinja_call_builtin(jinja_run *run, const jinja_builtin *builti
                                      const jinja_value *self, const jinja_args *args,
                                      jinja_value *out);
 
-/* --- jinja_ops.c --------------------------------------------------------------------------- */
+/* --- jinja_ops.c ------------------------------------------------------------------------------ */
 
 mica_status mica__jinja_binary(jinja_run *run, int op, const jinja_value *a, const jinja_value *b,
                                jinja_value *out);
@@ -170,7 +170,7 @@ mica_status mica__jinja_less(jinja_run *run, const jinja_value *a, const jinja_v
 mica_status mica__jinja_repeat(jinja_run *run, const jinja_value *what, int64_t times,
                                jinja_value *out);
 
-/* --- jinja_access.c ------------------------------------------------------------------------ */
+/* --- jinja_access.c --------------------------------------------------------------------------- */
 
 /* obj.name and obj[key] as Jinja looks them up: missing ones give an undefined value. */
 mica_status mica__jinja_attribute(jinja_run *run, const jinja_value *object,
@@ -208,7 +208,7 @@ mica_status mica__jinja_wrong_type(const char *what, const jinja_value *v);
 mica_status mica__jinja_need_int(const char *what, const jinja_value *v, int64_t *value);
 mica_status mica__jinja_need_string(const char *what, const jinja_value *v);
 
-/* --- jinja_methods.c, jinja_str_methods.c -------------------------------------------------- */
+/* --- jinja_methods.c, jinja_str_methods.c ----------------------------------------------------- */
 
 /* The method of this type with this name: *found false when it has none. */
 mica_status mica__jinja_method_find(jinja_run *run, const jinja_value *object,
@@ -251,7 +251,7 @@ mica_status mica__jinja_escape(jinja_run *run, const jinja_value *v, jinja_value
 mica_status mica__jinja_str_for(jinja_run *run, bool markup, const jinja_value *v,
                                 jinja_value *out);
 
-/* --- jinja_filters.c, jinja_tests.c, jinja_globals.c --------------------------------------- */
+/* --- jinja_filters.c, jinja_tests.c, jinja_globals.c ------------------------------------------ */
 
 const jinja_builtin *mica__jinja_filter_find(const char *name, size_t n);
 const jinja_builtin *mica__jinja_test_find(const char *name, size_t n);
@@ -282,7 +282,7 @@ mica_status mica__jinja_fold(jinja_run *run, bool case_sensitive, jinja_value *v
 mica_status mica__jinja_new_list(jinja_run *run, jinja_type type, jinja_list **list,
                                  jinja_value *out);
 
-/* --- jinja_format.c ------------------------------------------------------------------------ */
+/* --- jinja_format.c --------------------------------------------------------------------------- */
 
 /* text % arguments */
 mica_status mica__jinja_percent(jinja_run *run, const jinja_value *format, const jinja_value *args,
@@ -290,7 +290,7 @@ mica_status mica__jinja_percent(jinja_run *run, const jinja_value *format, const
 mica_status mica__jinja_str_format(jinja_run *run, const jinja_value *format,
                                    const jinja_args *args, jinja_value *out);
 
-/* --- jinja_print.c ------------------------------------------------------------------------- */
+/* --- jinja_print.c ---------------------------------------------------------------------------- */
 
 size_t mica__jinja_float_text(double value, char text[40]);
 
@@ -298,7 +298,7 @@ size_t mica__jinja_float_text(double value, char text[40]);
  */
 double mica__jinja_float_value(const char *text, size_t n);
 
-/* --- jinja_json.c -------------------------------------------------------------------------- */
+/* --- jinja_json.c ----------------------------------------------------------------------------- */
 
 /* JSON text to values; strings and keys are marked when `marked`. */
 mica_status mica__jinja_from_json(jinja_heap *heap, const char *text, size_t n, bool marked,

@@ -9,7 +9,7 @@
 #include "text/jinja_run.h"
 #include "text/letter_case.h"
 
-/* --- searching ----------------------------------------------------------------------------- */
+/* --- searching -------------------------------------------------------------------------------- */
 
 int64_t mica__jinja_find(const jinja_value *text, const jinja_value *needle, size_t from)
 {
@@ -197,7 +197,7 @@ static mica_status str_removesuffix(jinja_run *run, const jinja_value *self,
     return MICA_OK;
 }
 
-/* --- stripping ----------------------------------------------------------------------------- */
+/* --- stripping -------------------------------------------------------------------------------- */
 
 static bool in_set(const jinja_value *set, const char *at, size_t n, uint32_t point)
 {
@@ -263,7 +263,7 @@ static mica_status str_rstrip(jinja_run *run, const jinja_value *self, const jin
     return strip_with(run, self, args, 1, out);
 }
 
-/* --- splitting and joining ----------------------------------------------------------------- */
+/* --- splitting and joining -------------------------------------------------------------------- */
 
 static mica_status add_part(jinja_run *run, jinja_list *list, const jinja_value *text, size_t from,
                             size_t to)
@@ -548,7 +548,7 @@ static mica_status str_replace(jinja_run *run, const jinja_value *self, const ji
     return mica__jinja_replace(run, self, &from, &to, count, out);
 }
 
-/* --- HTML ---------------------------------------------------------------------------------- */
+/* --- HTML ------------------------------------------------------------------------------------- */
 
 mica_status mica__jinja_escape(jinja_run *run, const jinja_value *v, jinja_value *out)
 {
@@ -586,7 +586,7 @@ mica_status mica__jinja_str_for(jinja_run *run, bool markup, const jinja_value *
     return markup ? mica__jinja_escape(run, v, out) : mica__jinja_str(&run->heap, v, out);
 }
 
-/* --- letter case --------------------------------------------------------------------------- */
+/* --- letter case ------------------------------------------------------------------------------ */
 
 /* Whether the sigma at [at, at + n) ends a word: a letter before it and none behind it. */
 static bool final_sigma(const jinja_value *text, size_t at, size_t n)
@@ -676,7 +676,7 @@ CASE_METHOD(str_title, CASING_TITLE)
 CASE_METHOD(str_capitalize, CASING_CAPITALIZE)
 CASE_METHOD(str_swapcase, CASING_SWAP)
 
-/* --- padding ------------------------------------------------------------------------------- */
+/* --- padding ---------------------------------------------------------------------------------- */
 
 static mica_status put_fill(jinja_run *run, jinja_bytes *to, const jinja_value *fill, int64_t n)
 {
@@ -797,7 +797,7 @@ static mica_status str_expandtabs(jinja_run *run, const jinja_value *self, const
     return MICA_OK;
 }
 
-/* --- questions ----------------------------------------------------------------------------- */
+/* --- questions -------------------------------------------------------------------------------- */
 
 typedef enum question {
     IS_ALPHA,

@@ -14,7 +14,7 @@
 #define LAST_CHUNK  ((size_t)1 << 20)
 #define FEW_KEYS    8
 
-/* --- the heap ------------------------------------------------------------------------------ */
+/* --- the heap --------------------------------------------------------------------------------- */
 
 struct jinja_chunk {
     jinja_chunk *next;
@@ -96,7 +96,7 @@ void *mica__jinja_take(jinja_heap *heap, size_t count, size_t size)
     return memory;
 }
 
-/* --- simple values ------------------------------------------------------------------------- */
+/* --- simple values ---------------------------------------------------------------------------- */
 
 bool mica__jinja_as_int(const jinja_value *v, int64_t *value)
 {
@@ -202,7 +202,7 @@ bool mica__jinja_truth(const jinja_value *v)
     return true;
 }
 
-/* --- strings ------------------------------------------------------------------------------- */
+/* --- strings ---------------------------------------------------------------------------------- */
 
 jinja_bytes *mica__jinja_bytes_new(jinja_heap *heap, size_t capacity)
 {
@@ -428,7 +428,7 @@ bool mica__jinja_text_is(const jinja_value *text, const char *string)
     return text->text.length == n && memcmp(mica__jinja_chars(text), string, n) == 0;
 }
 
-/* --- lists --------------------------------------------------------------------------------- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 jinja_list *mica__jinja_list_new(jinja_heap *heap, int64_t capacity)
 {
@@ -503,7 +503,7 @@ mica_status mica__jinja_list_concat(jinja_heap *heap, const jinja_list *a, const
     return MICA_OK;
 }
 
-/* --- dicts --------------------------------------------------------------------------------- */
+/* --- dicts ------------------------------------------------------------------------------------ */
 
 static bool hashable_at(jinja_heap *heap, const jinja_value *v, int depth)
 {
@@ -572,9 +572,9 @@ static jinja_entry *find_hashed(jinja_heap *heap, const jinja_dict *dict, const 
                                 uint64_t hash)
 {
     if (!dict->slots) {
-        for (int64_t i = 0; i < dict->used; i++) {
+        for (int64_t i = 0; i < dict->n; i++) {
             jinja_entry *e = &dict->entries[i];
-            if (e->live && e->hash == hash && mica__jinja_equal(heap, &e->key, key))
+            if (e->hash == hash && mica__jinja_equal(heap, &e->key, key))
                 return e;
         }
         return NULL;
@@ -584,7 +584,7 @@ static jinja_entry *find_hashed(jinja_heap *heap, const jinja_dict *dict, const 
         if (!slot)
             return NULL;
         jinja_entry *e = &dict->entries[slot - 1];
-        if (e->live && e->hash == hash && mica__jinja_equal(heap, &e->key, key))
+        if (e->hash == hash && mica__jinja_equal(heap, &e->key, key))
             return e;
     }
 }
@@ -609,7 +609,7 @@ jinja_entry *mica__jinja_dict_find_bytes(jinja_heap *heap, const jinja_dict *dic
 static void fill_slots(jinja_dict *dict)
 {
     memset(dict->slots, 0, (size_t)dict->n_slots * sizeof *dict->slots);
-    for (int64_t i = 0; i < dict->used; i++) {
+    for (int64_t i = 0; i < dict->n; i++) {
         uint64_t at = dict->entries[i].hash;
         while (dict->slots[at & (uint64_t)(dict->n_slots - 1)])
             at++;
@@ -620,9 +620,9 @@ static void fill_slots(jinja_dict *dict)
 /* Room for one more entry, and slots at most half full. */
 static mica_status dict_grow(jinja_heap *heap, jinja_dict *dict)
 {
-    if (dict->used < dict->capacity)
+    if (dict->n < dict->capacity)
         return MICA_OK;
-    if (dict->used >= (int64_t)1 << 30)
+    if (dict->n >= (int64_t)1 << 30)
         return heap->status = mica__fail(MICA_E_BUDGET, "a dict of too many keys");
     const int64_t wanted = dict->capacity ? 2 * dict->capacity : 4;
     jinja_entry *grown = mica__jinja_take(heap, (size_t)wanted, sizeof *grown);
@@ -631,8 +631,8 @@ static mica_status dict_grow(jinja_heap *heap, jinja_dict *dict)
         slots = mica__jinja_take(heap, (size_t)(2 * wanted), sizeof *slots);
     if (!grown || (wanted > FEW_KEYS && !slots))
         return heap->status;
-    if (dict->used)
-        memcpy(grown, dict->entries, (size_t)dict->used * sizeof *grown);
+    if (dict->n)
+        memcpy(grown, dict->entries, (size_t)dict->n * sizeof *grown);
     dict->entries = grown;
     dict->capacity = wanted;
     if (wanted > FEW_KEYS) {
@@ -655,33 +655,17 @@ mica_status mica__jinja_dict_set(jinja_heap *heap, jinja_dict *dict, const jinja
         return MICA_OK;
     }
     MICA_TRY(dict_grow(heap, dict));
-    dict->entries[dict->used++] =
-        (jinja_entry){.key = *key, .value = *value, .hash = hash, .live = true};
-    dict->n++;
+    dict->entries[dict->n++] = (jinja_entry){.key = *key, .value = *value, .hash = hash};
     if (dict->slots) {
         uint64_t at = hash;
         while (dict->slots[at & (uint64_t)(dict->n_slots - 1)])
             at++;
-        dict->slots[at & (uint64_t)(dict->n_slots - 1)] = (uint32_t)dict->used;
+        dict->slots[at & (uint64_t)(dict->n_slots - 1)] = (uint32_t)dict->n;
     }
     return heap->status;
 }
 
-mica_status mica__jinja_dict_set_name(jinja_heap *heap, jinja_dict *dict, const char *name,
-                                      const jinja_value *value)
-{
-    jinja_value key;
-    MICA_TRY(mica__jinja_string(heap, name, strlen(name), false, &key));
-    return mica__jinja_dict_set(heap, dict, &key, value);
-}
-
-void mica__jinja_dict_remove(jinja_dict *dict, jinja_entry *entry)
-{
-    entry->live = false;
-    dict->n--;
-}
-
-/* --- equality and order -------------------------------------------------------------------- */
+/* --- equality and order ----------------------------------------------------------------------- */
 
 static int compare_bytes(const jinja_value *a, const jinja_value *b)
 {
@@ -735,10 +719,8 @@ static bool equal_dicts(jinja_heap *heap, const jinja_dict *a, const jinja_dict 
 {
     if (a->n != b->n)
         return false;
-    for (int64_t i = 0; i < a->used; i++) {
+    for (int64_t i = 0; i < a->n; i++) {
         const jinja_entry *e = &a->entries[i];
-        if (!e->live)
-            continue;
         const jinja_entry *other = mica__jinja_dict_find(heap, b, &e->key);
         if (!other || !equal_at(heap, &e->value, &other->value, depth + 1))
             return false;

@@ -146,19 +146,17 @@ typedef struct jinja_entry {
     jinja_value key;
     jinja_value value;
     uint64_t hash;
-    bool live;
 } jinja_entry;
 
 struct jinja_dict {
-    jinja_entry *entries; /* [used] in insertion order */
-    int64_t used;
+    jinja_entry *entries; /* [n] in insertion order */
+    int64_t n;
     int64_t capacity;
-    int64_t n;       /* live entries */
     uint32_t *slots; /* [n_slots] entry index + 1, or 0; NULL while there are few */
     int64_t n_slots;
 };
 
-/* --- simple values ------------------------------------------------------------------------- */
+/* --- simple values ---------------------------------------------------------------------------- */
 
 static inline jinja_value mica__jinja_none(void)
 {
@@ -206,7 +204,7 @@ bool mica__jinja_as_float(const jinja_value *v, double *value);
 /* Python's name of the type, as messages show it. */
 const char *mica__jinja_type_name(const jinja_value *v);
 
-/* --- strings ------------------------------------------------------------------------------- */
+/* --- strings ---------------------------------------------------------------------------------- */
 
 jinja_bytes *mica__jinja_bytes_new(jinja_heap *heap, size_t capacity);
 mica_status mica__jinja_put(jinja_heap *heap, jinja_bytes *to, const char *bytes, size_t n,
@@ -246,7 +244,7 @@ size_t mica__jinja_point_offset(const jinja_value *text, int64_t index);
 
 bool mica__jinja_text_is(const jinja_value *text, const char *string);
 
-/* --- lists and dicts ----------------------------------------------------------------------- */
+/* --- lists and dicts -------------------------------------------------------------------------- */
 
 jinja_list *mica__jinja_list_new(jinja_heap *heap, int64_t capacity);
 mica_status mica__jinja_list_add(jinja_heap *heap, jinja_list *list, const jinja_value *item);
@@ -261,21 +259,18 @@ jinja_dict *mica__jinja_dict_new(jinja_heap *heap);
 /* Fails (ARGUMENT) for keys that cannot be hashed. */
 mica_status mica__jinja_dict_set(jinja_heap *heap, jinja_dict *dict, const jinja_value *key,
                                  const jinja_value *value);
-mica_status mica__jinja_dict_set_name(jinja_heap *heap, jinja_dict *dict, const char *name,
-                                      const jinja_value *value);
 
 /* The entry with this key, NULL when there is none or the key cannot be hashed. */
 jinja_entry *mica__jinja_dict_find(jinja_heap *heap, const jinja_dict *dict,
                                    const jinja_value *key);
 jinja_entry *mica__jinja_dict_find_bytes(jinja_heap *heap, const jinja_dict *dict,
                                          const char *bytes, size_t n);
-void mica__jinja_dict_remove(jinja_dict *dict, jinja_entry *entry);
 bool mica__jinja_hashable(jinja_heap *heap, const jinja_value *v);
 
 /* The failure for a value that cannot be a key, or that of the heap. */
 mica_status mica__jinja_unhashable(const jinja_heap *heap, const jinja_value *v);
 
-/* --- meaning ------------------------------------------------------------------------------- */
+/* --- meaning ---------------------------------------------------------------------------------- */
 
 /* How deep values may nest where they are compared or printed. */
 #define JINJA_MAX_NESTING 200

@@ -32,7 +32,7 @@ void mica__pretokenizer_free(mica__pretokenizer *pre)
     *pre = (mica__pretokenizer){0};
 }
 
-/* --- rewriting steps --- */
+/* --- rewriting steps -------------------------------------------------------------------------- */
 
 static mica_status mark_spaces(const mica__step *step, const char *text, int64_t n, bool first,
                                mica__text *out)
@@ -91,7 +91,7 @@ static mica_status rewrite(const mica__step *step, mica__cut *cut, bool first)
     return MICA_OK;
 }
 
-/* --- cutting --- */
+/* --- cutting ---------------------------------------------------------------------------------- */
 
 /* Moves to the stretch of valid text that holds `at` or follows it; false when there is none. */
 static bool next_valid(mica__cut *cut, int64_t at)
@@ -222,7 +222,7 @@ static int next_piece(const mica__step *step, mica__cut *cut, int64_t *from, int
     }
 }
 
-/* --- the walk --- */
+/* --- the walk --------------------------------------------------------------------------------- */
 
 static mica_status enter(mica__words *w, int level, const char *text, int64_t n, bool first)
 {

@@ -99,7 +99,7 @@ void mica__words_start(mica__words *words, const mica__pretokenizer *pre, const 
 int mica__words_next(mica__words *words, const char **word, int64_t *n);
 void mica__words_free(mica__words *words);
 
-/* --- patterns --- */
+/* --- patterns --------------------------------------------------------------------------------- */
 
 /* The splitter of our own for this regular expression, as tokenizer.json spells it; false when
  * there is none. */

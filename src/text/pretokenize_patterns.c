@@ -44,7 +44,7 @@ static bool is_newline(uint32_t c)
     return c == '\n' || c == '\r';
 }
 
-/* --- pieces that several patterns share --- */
+/* --- pieces that several patterns share ------------------------------------------------------- */
 
 /* 's 't 're 've 'm 'll 'd at `at`: its end, or `at`. Ignoring case, U+017F is an s too. */
 static int64_t contraction(const char *text, int64_t n, int64_t at, bool any_case)
@@ -474,7 +474,7 @@ mica__matcher mica__whitespace_pattern(void)
     return (mica__matcher){match_run, &one_white, NULL, false};
 }
 
-/* --- expressions and their splitters --- */
+/* --- expressions and their splitters ---------------------------------------------------------- */
 
 const char mica__deepseek_letters[] =
     "\\s?[A-Za-z\302\265\303\200-\303\226\303\230-\303\266\303\270-\306\272\306\274-\306\277\307"
@@ -581,7 +581,7 @@ mica_status mica__regex_pattern(const char *regex, mica__matcher *matcher)
     return mica__known_pattern(regex, matcher) ? MICA_OK : mica__pcre_pattern(regex, matcher);
 }
 
-/* --- literal text --- */
+/* --- literal text ----------------------------------------------------------------------------- */
 
 typedef struct literal {
     int64_t n;

@@ -40,7 +40,7 @@ typedef struct encoding {
     uint32_t cache_mask;
 } encoding;
 
-/* --- words --- */
+/* --- words ------------------------------------------------------------------------------------ */
 
 static mica_status copy_ids(encoding *e, const cached_word *hit)
 {
@@ -118,7 +118,7 @@ static mica_status encode_words(encoding *e, const char *text, int64_t n, bool a
     return (mica_status)-got;
 }
 
-/* --- stretches between added tokens --- */
+/* --- stretches between added tokens ----------------------------------------------------------- */
 
 /* The first plain span that ends behind `base`. */
 static int64_t first_span(const encoding *e, int64_t base)
@@ -208,7 +208,7 @@ static mica_status encode_text(encoding *e, const char *text, int64_t n)
     return encode_stretch(e, text + at, at, n - at);
 }
 
-/* --- the call --- */
+/* --- the call --------------------------------------------------------------------------------- */
 
 static mica_status encode_all(encoding *e, const char *text, int64_t n, bool add_special)
 {

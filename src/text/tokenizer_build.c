@@ -47,7 +47,7 @@ void mica_tokenizer_free(mica_tokenizer *t)
     mica__free(t);
 }
 
-/* --- tokens --- */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 static mica_status put_known(mica_tokenizer *t, int32_t id, const char *text, int64_t n,
                              mica_token_kind kind)
@@ -107,7 +107,7 @@ mica_status mica__tokenizer_index(mica_tokenizer *t)
     return mica__vocab_index(&t->vocab);
 }
 
-/* --- merges --- */
+/* --- merges ----------------------------------------------------------------------------------- */
 
 mica_status mica__tokenizer_merges(mica_tokenizer *t, int64_t n)
 {
@@ -171,7 +171,7 @@ mica_status mica__score_rank(float score, uint32_t *rank)
     return MICA_OK;
 }
 
-/* --- SentencePiece --- */
+/* --- SentencePiece ---------------------------------------------------------------------------- */
 
 mica_status mica__tokenizer_set_sentencepiece(mica_tokenizer *t, mica__sentencepiece options)
 {
@@ -238,7 +238,7 @@ mica_status mica__tokenizer_find_bytes(mica_tokenizer *t, bool by_text)
     return MICA_OK;
 }
 
-/* --- roles --- */
+/* --- roles ------------------------------------------------------------------------------------ */
 
 mica_status mica__tokenizer_add_end(mica_tokenizer *t, int32_t id)
 {
@@ -295,7 +295,7 @@ void mica__tokenizer_add_flags(mica_tokenizer *t, int add_bos, int add_eos)
     }
 }
 
-/* --- finishing --- */
+/* --- finishing -------------------------------------------------------------------------------- */
 
 /* What each token stands for. */
 static mica_status derive_marked(mica_tokenizer *t, int32_t id, char *buffer)
@@ -427,6 +427,22 @@ static void make_roles_special(mica_tokenizer *t)
     }
 }
 
+/* No merging makes a special token: text that spells one and is not parsed for it stays text, also
+ * in a vocabulary that was trained on such text and has merges for it. */
+static void keep_special_from_merges(mica_tokenizer *t)
+{
+    const mica__vocab *v = &t->vocab;
+    mica__pairs *pairs = &t->bpe.pairs;
+    for (int64_t id = 0; id < v->n; id++)
+        if (mica_tokenizer_token_is_special(t, (int32_t)id))
+            v->rank[id] = MICA__NO_RANK;
+    for (int64_t i = 0; pairs->slots && i <= pairs->mask; i++) {
+        mica__pair *pair = &pairs->slots[i];
+        if (pair->left != UINT32_MAX && mica_tokenizer_token_is_special(t, (int32_t)pair->merged))
+            pair->rank = MICA__NO_RANK;
+    }
+}
+
 /* The text an added token is found by; normalised ones lie in the buffers. */
 static mica_status added_text(const mica_tokenizer *t, const mica__added *item,
                               mica__text buffers[2], const char **text, int64_t *n)
@@ -516,6 +532,7 @@ mica_status mica__tokenizer_finish(mica_tokenizer *t)
         MICA_TRY(mica__tokenizer_add_end(t, t->eot));
     MICA_TRY(find_turn_ends(t));
     make_roles_special(t);
+    keep_special_from_merges(t);
     t->bpe.spelled = t->bpe.of_bytes && t->spelling == MICA__SPELLING_BYTES;
     if (t->bpe.of_bytes)
         find_single_bytes(t);

@@ -11,7 +11,7 @@
 
 #define MAX_CONFIG (INT64_C(64) << 20)
 
-/* --- reading --- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static mica_status read_json(const char *folder, const char *name, mica__json_doc **doc)
 {
@@ -89,7 +89,7 @@ bool mica__model_config_new_prefix(const mica__model_config *config)
     return legacy && legacy->type == MICA__JSON_BOOL && !legacy->boolean;
 }
 
-/* --- added tokens --- */
+/* --- added tokens ----------------------------------------------------------------------------- */
 
 /* The id that a key of added_tokens_decoder is; -1 when it is none. */
 static int64_t key_id(const mica__json *entry)
@@ -128,7 +128,7 @@ mica_status mica__model_config_put_added(const mica__model_config *config, mica_
     return MICA_OK;
 }
 
-/* --- roles --- */
+/* --- roles ------------------------------------------------------------------------------------ */
 
 /* The token that "bos_token" and the like name: a text, or an object with its content. */
 static const mica__json *named_token(const mica__model_config *config, const char *key)
@@ -212,7 +212,7 @@ static mica_status apply_flags(const mica__model_config *config, mica_tokenizer 
     return MICA_OK;
 }
 
-/* --- templates --- */
+/* --- templates -------------------------------------------------------------------------------- */
 
 static mica_status apply_templates(const mica__model_config *config, mica_tokenizer *t)
 {

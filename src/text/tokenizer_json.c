@@ -44,7 +44,7 @@ typedef struct reading {
     int parts; /* of the merge pair at hand */
 } reading;
 
-/* --- the skeleton --- */
+/* --- the skeleton ----------------------------------------------------------------------------- */
 
 /* A comma where one is due before a value in a list or a key in an object. */
 static void separate(reading *r)
@@ -77,7 +77,7 @@ static mica_status close_level(reading *r, char bracket)
     return mica__text_add_char(&r->skeleton, bracket);
 }
 
-/* --- merges --- */
+/* --- merges ----------------------------------------------------------------------------------- */
 
 static mica_status add_merge(reading *r, const char *text, size_t n)
 {
@@ -100,7 +100,7 @@ static mica_status add_merge_part(reading *r, const char *text, size_t n)
     return mica__text_add(&r->pool, text, n);
 }
 
-/* --- events --- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static mica_status misplaced(const reading *r)
 {
@@ -283,7 +283,7 @@ static const mica__json_events events = {
     .end_array = on_end_array,
 };
 
-/* --- after the stream --- */
+/* --- after the stream ------------------------------------------------------------------------- */
 
 static mica_status apply_merges(reading *r)
 {

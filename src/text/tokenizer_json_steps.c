@@ -7,7 +7,7 @@
 
 #define MAX_NESTING 8
 
-/* --- members --- */
+/* --- members ---------------------------------------------------------------------------------- */
 
 static bool absent(const mica__json *node)
 {
@@ -77,7 +77,7 @@ static mica_status each_step(const mica__json *step, const char *what, const cha
     return MICA_OK;
 }
 
-/* --- model --- */
+/* --- model ------------------------------------------------------------------------------------ */
 
 mica_status mica__json_check_model(const mica__json *model)
 {
@@ -137,7 +137,7 @@ mica_status mica__json_apply_model(const mica__json *model, mica_tokenizer *t)
     return MICA_OK;
 }
 
-/* --- added tokens --- */
+/* --- added tokens ----------------------------------------------------------------------------- */
 
 mica_status mica__json_added_flags(const mica__json *entry, mica__added_flags *flags)
 {
@@ -167,7 +167,7 @@ mica_status mica__json_apply_added(const mica__json *list, mica_tokenizer *t)
     return MICA_OK;
 }
 
-/* --- patterns --- */
+/* --- patterns --------------------------------------------------------------------------------- */
 
 /* {"String": text} or {"Regex": expression}. */
 static mica_status read_pattern(const mica__json *step, mica__matcher *matcher)
@@ -206,7 +206,7 @@ static mica_status read_behavior(const mica__json *step, mica__split fallback, m
     return not_supported("split behavior", name);
 }
 
-/* --- pre-tokenizers --- */
+/* --- pre-tokenizers --------------------------------------------------------------------------- */
 
 typedef struct pre_reading {
     mica_tokenizer *t;
@@ -317,7 +317,7 @@ mica_status mica__json_apply_pre_tokenizer(const mica__json *pre, mica_tokenizer
     return MICA_OK;
 }
 
-/* --- normalizers --- */
+/* --- normalizers ------------------------------------------------------------------------------ */
 
 static mica_status add_replace(const mica__json *step, mica_tokenizer *t)
 {
@@ -363,7 +363,7 @@ mica_status mica__json_apply_normalizer(const mica__json *normalizer, mica_token
     return each_step(normalizer, "normalizer", "normalizers", 0, add_normalizer, t);
 }
 
-/* --- decoders --- */
+/* --- decoders --------------------------------------------------------------------------------- */
 
 typedef struct decoder_reading {
     mica_tokenizer *t;
@@ -436,7 +436,7 @@ mica_status mica__json_apply_decoder(const mica__json *decoder, mica_tokenizer *
     return MICA_OK;
 }
 
-/* --- post-processors --- */
+/* --- post-processors -------------------------------------------------------------------------- */
 
 typedef struct post_reading {
     mica_tokenizer *t;

@@ -15,6 +15,7 @@
 #include "text/bpe.h"
 #include "text/normalizer.h"
 #include "text/pretokenize.h"
+#include "text/tokenizer_gguf.h"
 
 #define MICA__MAX_TEMPLATE_IDS 8
 #define MICA__MAX_ENDS         256                /* tokens that end an answer */
@@ -141,7 +142,7 @@ mica_status mica__put_piece(mica_tokenizer *t, int64_t id, const char *text, int
  * after normalisation when `normalized`. */
 mica_status mica__put_special_pieces(mica_tokenizer *t, bool normalized);
 
-/* --- loaders --- */
+/* --- loaders ---------------------------------------------------------------------------------- */
 
 /* A preset: what an encoding's files do not say. */
 typedef struct mica__preset mica__preset;
@@ -207,9 +208,6 @@ mica_status mica__tokenizer_from_tiktoken(const char *bytes, int64_t n, const mi
                                           const mica__model_config *config, mica_tokenizer **out);
 mica_status mica__tokenizer_from_proto(const char *bytes, int64_t n,
                                        const mica__model_config *config, mica_tokenizer **out);
-
-/* From the tokenizer keys of a GGUF file; nothing of the file is needed afterwards. */
-mica_status mica__tokenizer_from_gguf(const mica__gguf *gguf, mica_tokenizer **out);
 
 /* Whether a tokenizer.model is a protobuf (else it must be tiktoken lines). */
 bool mica__looks_like_proto(const char *bytes, int64_t n);

@@ -11,7 +11,7 @@
 #include "text/pattern_texts.h"
 #include "text/tokenizer_parts.h"
 
-/* --- encodings --- */
+/* --- encodings -------------------------------------------------------------------------------- */
 
 typedef struct special {
     const char *text;
@@ -283,7 +283,7 @@ void mica__preset_roles(const mica__preset *preset, mica_tokenizer *t)
         t->eos = mica__vocab_find(&t->vocab, preset->end, (int64_t)strlen(preset->end));
 }
 
-/* --- pre-tokenizers of GGUF --- */
+/* --- pre-tokenizers of GGUF ------------------------------------------------------------------- */
 
 enum {
     WHOLE_WORD_FIRST = 1, /* a word that is a token needs no merges */

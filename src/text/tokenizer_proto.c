@@ -111,7 +111,7 @@ bool mica__looks_like_proto(const char *bytes, int64_t n)
     return n > 2 && bytes[0] == 0x0a && (uint8_t)bytes[1] < 0x80 && bytes[2] == 0x0a;
 }
 
-/* --- messages --- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 typedef struct model {
     mica_tokenizer *t;

@@ -8,7 +8,7 @@
 
 #include "text/tokenizer_parts.h"
 
-/* --- base64 --- */
+/* --- base64 ----------------------------------------------------------------------------------- */
 
 static int base64_digit(char c)
 {
@@ -53,7 +53,7 @@ static int64_t base64_decode(const char *text, int64_t n, char *out)
     return length;
 }
 
-/* --- lines --- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 /* A decimal number that is the whole of text[0, n); -1 when it is none or over the limit. */
 static int64_t whole_number(const char *text, int64_t n)
@@ -178,7 +178,7 @@ mica_status mica__tokenizer_from_tiktoken(const char *bytes, int64_t n, const mi
     return status;
 }
 
-/* --- vocab.json and merges.txt --- */
+/* --- vocab.json and merges.txt ---------------------------------------------------------------- */
 
 /* The stream of vocab.json: one object, token to id. */
 typedef struct vocab_reading {

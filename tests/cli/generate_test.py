@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -237,6 +238,146 @@ class Batches(program.Case):
         self.assertIn('256', error['message'])
 
 
+class PromptCache(program.Case):
+    """--prompt-cache-file."""
+
+    def setUp(self):
+        super().setUp()
+        self.cache = self.path('prompt.cache')
+
+    def keep(self, *arguments):
+        return self.json('generate', *arguments, '--prompt-cache-file', self.cache)
+
+    def content(self):
+        with open(self.cache, 'rb') as file:
+            return file.read()
+
+    def test_a_kept_prompt_gives_the_same_answer(self):
+        prompt = [(7 * i * i + i) % 250 + 3 for i in range(100)]
+        ids = self.write('ids', prompt)
+        for model in ('llama-llama3rope-tied', 'gemma3_text', 'mistral-sliding', 'mlx-llama-q4'):
+            for kv in ('f32', 'bf16', 'f16', 'q8', 'q4'):
+                self.cache = self.path(f'{model}-{kv}.cache')
+                options = ('--model', os.path.join(SHARED, 'golden', 'models', model), '--tokens', ids,
+                           '--max-tokens', 12, '--ignore-eos', '--kv', kv, '--logprobs', 0)
+                plain = self.json('generate', *options)
+                first = self.keep(*options)
+                content = self.content()
+                second = self.keep(*options)
+                for made in (first, second):
+                    self.assertEqual((made['tokens'], made['logprobs']), (plain['tokens'], plain['logprobs']), self.cache)
+                self.assertEqual(first['prompt_cache'], {'file': self.cache, 'cached_tokens': 0, 'saved_tokens': 96})
+                self.assertEqual(second['prompt_cache'], {'file': self.cache, 'cached_tokens': 96, 'saved_tokens': 0})
+                self.assertEqual(self.content(), content)
+
+    def test_the_built_in_model(self):
+        story = 'Once upon a time a fox and a hare lived on a hill above the sea. ' * 3
+        arguments = ('generate', '--prompt', story, '--max-tokens', 20)
+        plain = self.succeed(*arguments).stdout
+        for note in (b': 0 of ', b'; the file is as it was]'):
+            ran = self.succeed(*arguments, '--prompt-cache-file', self.cache)
+            self.assertEqual(ran.stdout, plain)
+            self.assertIn(note, ran.stderr)
+        self.assertEqual(self.succeed(*arguments, '--prompt-cache-file', self.cache, '--quiet').stderr, b'')
+
+    def test_the_file_grows_with_the_prompt_and_changes_with_it(self):
+        ids = [i % 200 + 4 for i in range(150)]
+
+        def cached_and_saved(ids, *more):
+            made = self.keep('--model', LLAMA, '--tokens', self.write('ids', ids), '--max-tokens', 1, *more)
+            return made['prompt_cache']['cached_tokens'], made['prompt_cache']['saved_tokens']
+        self.assertEqual(cached_and_saved(ids[:10]), (0, 0))
+        self.assertFalse(os.path.exists(self.cache))
+        self.assertEqual(cached_and_saved(ids[:64]), (0, 64))
+        self.assertEqual(cached_and_saved(ids[:64]), (48, 0))  # the last token's logits are needed
+        self.assertEqual(cached_and_saved(ids[:79]), (64, 0))
+        self.assertEqual(cached_and_saved(ids), (64, 144))
+        self.assertEqual(cached_and_saved(ids[:40]), (32, 0))  # it holds all of this one
+        self.assertEqual(cached_and_saved(ids[:100] + [3] * 50, '--prompt-cache-ro'), (96, 0))
+        self.assertEqual(cached_and_saved(ids[:100] + [3] * 50), (96, 144))
+        self.assertEqual(cached_and_saved([9] + ids[:40]), (0, 32))
+        self.assertEqual(cached_and_saved(ids[:40]), (0, 32))
+
+    def test_a_prompt_is_kept_without_an_answer(self):
+        ids = self.write('ids', list(range(4, 54)))
+        made = self.keep('--model', LLAMA, '--tokens', ids, '--max-tokens', 0)
+        self.assertEqual((made['tokens'], made['prompt_cache']['saved_tokens']), ([], 48))
+        made = self.keep('--model', LLAMA, '--tokens', ids, '--max-tokens', 3)
+        self.assertEqual((len(made['tokens']), made['prompt_cache']['cached_tokens']), (3, 48))
+
+    def test_a_chat_prompt_shares_its_beginning(self):
+        options = ('--model', self.chat_model(), '--system-prompt', 'Answer in one word. ' * 5, '--max-tokens', 2)
+        self.keep(*options, '--prompt', 'The first question?')
+        made = self.keep(*options, '--prompt', 'Another one?')
+        self.assertGreaterEqual(made['prompt_cache']['cached_tokens'], 112)
+
+    def test_what_does_not_fit_this_run_is_refused_and_left_alone(self):
+        ids = self.write('ids', list(range(4, 54)))
+        run_with = ('generate', '--tokens', ids, '--max-tokens', 1, '--prompt-cache-file', self.cache)
+        self.keep('--model', LLAMA, '--tokens', ids, '--max-tokens', 1)
+        content = self.content()
+        other = os.path.join(SHARED, 'golden', 'models', 'qwen3')
+        for options, said in ((('--model', other), 'qwen3 '), (('--model', LLAMA, '--kv', 'q8'), 'f16'),
+                              (('--model', LLAMA, '--activations', 'f32'), 'int8')):
+            error = self.fail_json('argument', *run_with, *options)
+            self.assertEqual(error['where'], self.cache)
+            self.assertIn(said, error['message'])
+            self.assertIn('left as it is', error['message'])
+            self.assertEqual(self.content(), content)
+        with open(os.path.join(LLAMA, 'model.safetensors'), 'rb') as file:
+            weights = file.read()
+        for wrong in (content[:-1], content[:-2] + bytes([content[-2] ^ 1]) + content[-1:], b'', weights, b'x' * 100):
+            self.write('prompt.cache', wrong)
+            self.fail_json('format', *run_with, '--model', LLAMA)
+            self.assertEqual(self.content(), wrong)
+
+    def test_one_prompt_only(self):
+        several = self.write('ids', [[5, 6], [7, 8]])
+        ran = run('generate', '--model', LLAMA, '--tokens', several, '--prompt-cache-file', self.cache)
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn(b'--prompt-cache-file keeps one prompt, and ' + several.encode() + b' has 2', ran.stderr)
+        self.fail_json('usage', 'generate', '--prompt', 'x', '--prompt-cache-ro', status=2)
+
+    def test_files_that_cannot_be(self):
+        ids = self.write('ids', list(range(4, 54)))
+        arguments = ('generate', '--model', LLAMA, '--tokens', ids, '--max-tokens', 1, '--prompt-cache-file')
+        error = self.fail_json('io', *arguments, self.path('no', 'such', 'folder'))
+        self.assertIn('no file can be made in', error['message'])
+        self.fail_json('io', *arguments, self.folder)
+        self.fail_json('not_found', *arguments, self.cache, '--prompt-cache-ro')
+
+    def test_a_full_disk_keeps_the_answer_and_the_old_file(self):
+        first, longer = self.write('first', list(range(4, 54))), self.write('longer', list(range(4, 154)))
+        arguments = ('generate', '--model', LLAMA, '--max-tokens', '3', '--prompt-cache-file', self.cache, '--tokens')
+        self.succeed(*arguments, first)
+        content, entries = self.content(), os.listdir(self.folder)
+        answer = self.succeed('generate', '--model', LLAMA, '--max-tokens', 3, '--tokens', longer).stdout
+        for more in ((), ('--json',)):
+            # No file may become longer than 1000 bytes; the signal that says so is ignored, as Python does.
+            ran = subprocess.run([MICA, *arguments, longer, *more], capture_output=True, env=program.environment(),
+                                 restore_signals=False,
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+            self.assertEqual(ran.returncode, 1)
+            self.assertIn(b'cannot write', ran.stderr)
+            if more:
+                self.assertEqual(json.loads(ran.stdout)['error']['code'], 'io')
+            else:
+                self.assertEqual(ran.stdout, answer)
+            self.assertEqual(self.content(), content)
+            self.assertEqual(os.listdir(self.folder), entries)
+
+    def test_a_small_budget_takes_what_fits(self):
+        ids = list(range(4, 244))
+        self.keep('--model', LLAMA, '--tokens', self.write('ids', ids), '--max-tokens', 0)
+        content = self.content()
+        plain = self.json('generate', '--model', LLAMA, '--tokens', self.write('ids', ids[:50]), '--max-tokens', 4)
+        small = self.keep('--model', LLAMA, '--tokens', self.write('ids', ids[:50]), '--max-tokens', 4,
+                          '--kv-memory', '48K')
+        self.assertEqual(small['tokens'], plain['tokens'])
+        self.assertLessEqual(small['memory']['kv'], 48000)
+        self.assertEqual(self.content(), content)
+
+
 class Limits(program.Case):
     def test_a_limit_refuses_with_the_numbers(self):
         ids = self.write('ids', [5, 6])
@@ -325,6 +466,16 @@ class Interrupts(program.Case):
                                       '--max-tokens', -1, '--json')
         self.assertEqual(status, 130)
         self.assertEqual(json.loads(text)['finish_reason'], 'cancelled')
+
+    def test_the_prompt_is_kept(self):
+        cache = self.path('prompt.cache')
+        arguments = ('generate', '--model', TALES, '--prompt', 'Once upon a time ' * 20, '--ignore-eos',
+                     '--max-tokens', -1, '--prompt-cache-file', cache)
+        status, _ = self.interrupt(*arguments)
+        self.assertEqual(status, 130)
+        made = self.json(*arguments[:-3], 1, *arguments[-2:])['prompt_cache']
+        self.assertEqual(made['saved_tokens'], 0)
+        self.assertGreaterEqual(made['cached_tokens'], 48)
 
     def test_bench_ends(self):
         status, text = self.interrupt('bench', '--model', TALES, '-r', 1000, '-n', 500, '--json')

@@ -53,7 +53,7 @@ static mica_array *drawn_normal(mica_ctx *mc, mica_dtype dtype, mica_shape shape
                    mica_array_size(add_this), __VA_ARGS__);                                        \
     } while (0)
 
-/* --- elementwise --------------------------------------------------------------------------- */
+/* --- elementwise ------------------------------------------------------------------------------ */
 
 /* exact: parts of a double or a complex number come from correctly rounded steps, not from the C
  * library's functions. */
@@ -143,7 +143,7 @@ static void add_chains(digest_book *book, mica_ctx *mc)
     }
 }
 
-/* --- shapes -------------------------------------------------------------------------------- */
+/* --- shapes ----------------------------------------------------------------------------------- */
 
 static void add_shapes(digest_book *book, mica_ctx *mc)
 {
@@ -169,7 +169,7 @@ static void add_shapes(digest_book *book, mica_ctx *mc)
     mica_scope_pop(scope);
 }
 
-/* --- reductions ---------------------------------------------------------------------------- */
+/* --- reductions ------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -220,7 +220,7 @@ static void add_rows(digest_book *book, mica_ctx *mc)
         }
 }
 
-/* --- products ------------------------------------------------------------------------------ */
+/* --- products --------------------------------------------------------------------------------- */
 
 static void add_product(digest_book *book, mica_ctx *mc, mica_dtype d, mica_dtype e, int64_t m,
                         int64_t k, int64_t n)
@@ -259,7 +259,7 @@ static void add_products(digest_book *book, mica_ctx *mc)
     }
 }
 
-/* --- numbers as text ----------------------------------------------------------------------- */
+/* --- numbers as text -------------------------------------------------------------------------- */
 
 static void add_numbers(digest_book *book)
 {

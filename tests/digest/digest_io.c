@@ -113,7 +113,7 @@ static void add_mlx_formats(digest_book *book)
     digest_add(book, fp8, MICA_F32, 256, "mlx/e4m3");
 }
 
-/* --- whole files --------------------------------------------------------------------------- */
+/* --- whole files ------------------------------------------------------------------------------ */
 
 static void write_gguf(const char *path, const mica__safetensors *fixture)
 {

@@ -28,7 +28,7 @@ static float *drawn_rows(int64_t count, uint64_t seed)
     return x;
 }
 
-/* --- products with stored weights ---------------------------------------------------------- */
+/* --- products with stored weights ------------------------------------------------------------- */
 
 /* Rows of rounded activations: a faulty group's scale is a NaN, anything else numbers and codes. */
 static uint8_t *round_rows(const mica__cpu *cpu, float *x, int64_t m, int64_t k, int64_t group)
@@ -133,7 +133,7 @@ static void add_stored_weights(digest_book *book, const mica__cpu *cpu)
         }
 }
 
-/* --- attention ----------------------------------------------------------------------------- */
+/* --- attention -------------------------------------------------------------------------------- */
 
 typedef struct scene {
     mica__attention_attrs attrs;
@@ -237,7 +237,7 @@ static void add_scene(digest_book *book, const mica__cpu *cpu, int kv_dtype, int
     free_scene(&s);
 }
 
-/* --- rotary embedding ---------------------------------------------------------------------- */
+/* --- rotary embedding ------------------------------------------------------------------------- */
 
 static void add_rotations(digest_book *book, const mica__cpu *cpu)
 {

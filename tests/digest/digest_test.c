@@ -69,7 +69,7 @@ static void digests_agree(void **state)
         fail_msg("%lld results differ", (long long)wrong);
 }
 
-/* --- elements ------------------------------------------------------------------------------ */
+/* --- elements --------------------------------------------------------------------------------- */
 
 static uint64_t bits_of(mica_dtype dtype, double value)
 {
@@ -127,7 +127,7 @@ void *drawn_elements(mica_dtype dtype, int64_t n, uint64_t seed)
     return out;
 }
 
-/* --- the program --------------------------------------------------------------------------- */
+/* --- the program ------------------------------------------------------------------------------ */
 
 static int usage(void)
 {

@@ -32,7 +32,7 @@ static mica__json_doc *fixture(const char *relative)
     return doc;
 }
 
-/* --- tokenizers ---------------------------------------------------------------------------- */
+/* --- tokenizers ------------------------------------------------------------------------------- */
 
 /* Ids of all texts, each list ended by -1, and the texts that come back. */
 static void add_tokenizer(digest_book *book, const mica_tokenizer *tokenizer,
@@ -131,7 +131,7 @@ static void add_tokenizers(digest_book *book)
     mica__json_free(doc);
 }
 
-/* --- characters ---------------------------------------------------------------------------- */
+/* --- characters ------------------------------------------------------------------------------- */
 
 static void add_characters(digest_book *book)
 {
@@ -166,7 +166,7 @@ static void add_characters(digest_book *book)
     }
 }
 
-/* --- templates ----------------------------------------------------------------------------- */
+/* --- templates -------------------------------------------------------------------------------- */
 
 static void render_into(mica__text *out, const mica__json *source, const char *context, size_t n)
 {

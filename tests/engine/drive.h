@@ -1,4 +1,4 @@
-/* drive.h - runs an engine over a fake model and writes down what it says.
+/* drive.h - runs an engine over a fake model, or a real one, and writes down what it says.
  * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TESTS_DRIVE_H
@@ -34,6 +34,7 @@ typedef struct drive {
     drive_output *outputs; /* [capacity] */
     int64_t n, capacity;
     int64_t n_steps;
+    bool real;    /* the model is none of fake_model.h, which watches its contract */
     bool fragile; /* steps may fail with MICA_E_MEMORY (injected faults) */
 } drive;
 

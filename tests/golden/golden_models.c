@@ -1,11 +1,12 @@
-/* golden_models.c - golden_models DIR: every tiny checkpoint below DIR against the logits of its reference library.
+/* golden_models.c - golden_models DIR: every tiny checkpoint below DIR against the logits of its
+ * reference library.
  *
- * With f32 activations and KV: logits within the tolerance that golden.json states, prefilled in one step and token by
- * token, greedy continuation equal; with both configuration files where there are two. Architectures that do not exist
- * here are skipped and listed. Closes with "N passed, N failed, N skipped"; exit status 1 when a case failed.
- * SPDX-License-Identifier: MIT
+ * With f32 activations and KV: logits within the tolerance that golden.json states, prefilled in
+ * one step and token by token, greedy continuation equal; with both configuration files where there
+ * are two. Architectures that do not exist here are skipped and listed. Closes with "N passed, N
+ * failed, N skipped"; exit status 1 when a case failed or there was none. SPDX-License-Identifier:
+ * MIT
  */
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include "io/json.h"
 #include "io/safetensors.h"
 #include "io/weights.h"
+#include "support/file_list.h"
 #include "support/step_driver.h"
 
 static int passed, failed, skipped;
@@ -47,7 +49,8 @@ static bool golden_open(const char *folder, golden *g)
     snprintf(path, sizeof path, "%s/golden.json", folder);
     if (mica__json_read(path, 1 << 20, &g->doc) != MICA_OK)
         return false;
-    const mica__json *tolerance = mica__json_get(mica__json_get(mica__json_root(g->doc), "tolerance"), "fp32_max_abs");
+    const mica__json *tolerance =
+        mica__json_get(mica__json_get(mica__json_root(g->doc), "tolerance"), "fp32_max_abs");
     g->tolerance = tolerance ? tolerance->number : 0;
     snprintf(path, sizeof path, "%s/golden.safetensors", folder);
     if (mica__weights_open(path, false, &g->tensors) != MICA_OK)
@@ -92,12 +95,14 @@ static double logits_error(step_driver *driver, const golden *g, int64_t chunk)
         step_driver_reset(driver, row);
         for (int64_t at = 0; at < g->length; at += chunk) {
             const int64_t n = g->length - at < chunk ? g->length - at : chunk;
-            if (step_driver_feed(driver, row, g->ids + row * g->length + at, n, got + at * g->vocab) != MICA_OK) {
+            if (step_driver_feed(driver, row, g->ids + row * g->length + at, n,
+                                 got + at * g->vocab) != MICA_OK) {
                 free(got);
                 return INFINITY;
             }
         }
-        const double d = largest_difference(got, g->logits + row * g->length * g->vocab, g->length * g->vocab);
+        const double d =
+            largest_difference(got, g->logits + row * g->length * g->vocab, g->length * g->vocab);
         worst = d > worst || isnan(d) ? d : worst;
     }
     free(got);
@@ -116,7 +121,8 @@ static int32_t argmax(const float *x, int64_t n)
 static bool greedy_equal(step_driver *driver, const golden *g)
 {
     const mica__json *greedy = mica__json_get(mica__json_root(g->doc), "greedy");
-    const mica__json *prompt = mica__json_get(greedy, "prompt"), *want = mica__json_get(greedy, "tokens");
+    const mica__json *prompt = mica__json_get(greedy, "prompt"),
+                     *want = mica__json_get(greedy, "tokens");
     float *logits = malloc((size_t)g->vocab * sizeof *logits);
     bool equal = prompt && want && logits;
     int32_t next = 0;
@@ -145,7 +151,8 @@ static void judge(const char *name, mica_model *model, const golden *g)
     const double whole = logits_error(&driver, g, g->length), single = logits_error(&driver, g, 1);
     const bool greedy = greedy_equal(&driver, g);
     const bool ok = whole <= g->tolerance && single == whole && greedy;
-    printf("%s %s: largest difference %.3g in one step, %.3g token by token (tolerance %.3g), greedy %s%s%s\n",
+    printf("%s %s: largest difference %.3g in one step, %.3g token by token (tolerance %.3g), "
+           "greedy %s%s%s\n",
            ok ? "ok  " : "FAIL", name, whole, single, g->tolerance, greedy ? "equal" : "differs",
            isinf(whole) ? ": " : "", isinf(whole) ? mica_last_error() : "");
     passed += ok;
@@ -204,42 +211,32 @@ static void run_with_config(mica_ctx *mc, const char *name, const char *folder, 
     rmdir(dir);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 int main(int argc, char **argv)
 {
+    static const char end[] = "/golden.safetensors";
+    file_list files = {0};
     if (argc != 2) {
         fprintf(stderr, "usage: golden_models DIR\n");
         return 2;
     }
-    char root[4096];
-    DIR *dir = realpath(argv[1], root) ? opendir(root) : NULL;
-    if (!dir) {
+    if (!file_list_below(argv[1], &files)) {
         printf("skip: %s is not there\n0 passed, 0 failed, 1 skipped\n", argv[1]);
         return 77;
     }
     mica_ctx *mc = mica_open(NULL);
-    char *names[512];
-    size_t n = 0;
-    for (struct dirent *entry; mc && (entry = readdir(dir)) && n < 512;) {
-        char path[5000];
-        snprintf(path, sizeof path, "%s/%s/golden.safetensors", root, entry->d_name);
-        if (access(path, R_OK) == 0)
-            names[n++] = strdup(entry->d_name);
+    for (size_t i = 0; mc && i < files.n; i++) {
+        char *folder = files.paths[i];
+        if (!text_ends_with(folder, end))
+            continue;
+        folder[strlen(folder) - strlen(end)] = '\0';
+        const char *name = file_list_relative(&files, folder);
+        run_case(mc, name, folder);
+        run_with_config(mc, name, folder, "config.transformers5.json");
     }
-    closedir(dir);
-    qsort(names, n, sizeof *names, by_name);
-    for (size_t i = 0; i < n; i++) {
-        char folder[5000];
-        snprintf(folder, sizeof folder, "%s/%s", root, names[i]);
-        run_case(mc, names[i], folder);
-        run_with_config(mc, names[i], folder, "config.transformers5.json");
-        free(names[i]);
-    }
+    file_list_free(&files);
     mica_close(mc);
+    if (passed + failed + skipped == 0)
+        printf("FAIL: no folder with golden.safetensors in %s\n", argv[1]);
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
-    return failed ? 1 : n ? 0 : 77;
+    return failed > 0 || passed + skipped == 0;
 }

@@ -5,11 +5,10 @@
  * memory and turned round by slices; the answer must meet the same expectation each time. The table
  * `ops` maps a case's op to its caller; what it does not name is skipped, counted and listed, as is
  * a case that the API cannot say (a reason is given). Prints each failing case with its first
- * difference and closes with "N passed, N failed, N skipped"; exit status 1 when a case failed, 77
- * when DIR is absent.
+ * difference and closes with "N passed, N failed, N skipped"; exit status 1 when a case failed
+ * or there was none, 77 when DIR is absent. DIR is walked to its depths.
  * SPDX-License-Identifier: MIT
  */
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include "base/half.h"
 #include "io/json.h"
 #include "io/weights.h"
+#include "support/file_list.h"
 
 enum { MAX_ARRAYS = 16, N_LAYOUTS = 3 };
 
@@ -28,7 +28,7 @@ static const char *const layout_names[N_LAYOUTS] = {"plain", "strided", "reverse
 
 static int passed, failed, skipped;
 
-/* --- what was skipped ---------------------------------------------------------------------- */
+/* --- what was skipped ------------------------------------------------------------------------- */
 
 typedef struct skip_line {
     char what[96];
@@ -60,7 +60,7 @@ static int by_what(const void *a, const void *b)
     return strcmp(((const skip_line *)a)->what, ((const skip_line *)b)->what);
 }
 
-/* --- reading parameters -------------------------------------------------------------------- */
+/* --- reading parameters ----------------------------------------------------------------------- */
 
 /* One operation to call: its arrays, its parameters, and why the API cannot say it. */
 typedef struct op_call {
@@ -147,7 +147,7 @@ static bool axes_param(op_call *c, int ndim, uint32_t *axes)
     return true;
 }
 
-/* --- callers, one for each form ------------------------------------------------------------- */
+/* --- callers, one for each form --------------------------------------------------------------- */
 
 #define UNARY(name)                                                                                \
     static mica_array *call_##name(op_call *c)                                                     \
@@ -523,7 +523,7 @@ static const op_entry *op_named(const char *name)
     return NULL;
 }
 
-/* --- programs: several operations over named arrays ------------------------------------------ */
+/* --- programs: several operations over named arrays ------------------------------------------- */
 
 enum { MAX_NAMES = 32 };
 
@@ -574,7 +574,7 @@ static mica_array *call_program(op_call *c)
     return outputs->n == 1 ? named(&env, outputs->first->string) : cannot(c, "several outputs");
 }
 
-/* --- inputs in a layout ------------------------------------------------------------------------ */
+/* --- inputs in a layout ----------------------------------------------------------------------- */
 
 static mica_shape tensor_shape(const mica__weight *t)
 {
@@ -670,7 +670,7 @@ static void insert_input(op_call *c, int64_t at, mica_array *array)
     c->in[at] = array;
 }
 
-/* --- comparing ---------------------------------------------------------------------------------- */
+/* --- comparing -------------------------------------------------------------------------------- */
 
 static double real_at(const uint8_t *data, mica_dtype dtype, int64_t i)
 {
@@ -820,7 +820,7 @@ static bool shape_meets(const mica_array *got, const mica__weight *want, char *w
     return false;
 }
 
-/* --- one case ------------------------------------------------------------------------------------- */
+/* --- one case --------------------------------------------------------------------------------- */
 
 typedef struct golden_case {
     const mica__json *json;
@@ -947,65 +947,64 @@ static void run_case(mica_ctx *mc, const mica__json *json, const mica__weights *
     failed += v == FAIL;
 }
 
-/* --- all groups -------------------------------------------------------------------------------------- */
+/* --- all groups ------------------------------------------------------------------------------- */
 
-static void run_group(mica_ctx *mc, const char *folder, const char *file)
+/* What a group's file of cases says, read already, with the tensors beside it. */
+static void run_group(mica_ctx *mc, const char *path, const char *name, const mica__json *cases)
 {
-    char path[4096];
-    mica__json_doc *doc = NULL;
+    char beside[4200];
     mica__weights *tensors = NULL;
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    mica_status status = mica__json_read(path, 64 << 20, &doc);
-    if (status == MICA_OK) {
-        snprintf(path + strlen(path) - strlen("json"), sizeof path - strlen(path), "safetensors");
-        status = mica__weights_open(path, true, &tensors);
-    }
-    const mica__json *cases = mica__json_get(doc ? mica__json_root(doc) : NULL, "cases");
-    if (status != MICA_OK || !cases) {
-        printf("FAIL %s: %s\n", file, status == MICA_OK ? "no cases" : mica_last_error());
+    snprintf(beside, sizeof beside, "%.*s.safetensors", (int)(strlen(path) - strlen(".json")),
+             path);
+    if (mica__weights_open(beside, true, &tensors) != MICA_OK) {
+        printf("FAIL %s: %s\n", name, mica_last_error());
         failed++;
+        return;
     }
-    for (const mica__json *at = status == MICA_OK && cases ? cases->first : NULL; at; at = at->next)
+    for (const mica__json *at = cases->first; at; at = at->next)
         run_case(mc, at, tensors);
     mica__weights_close(tensors);
-    mica__json_free(doc);
 }
 
-static int by_name(const void *a, const void *b)
+/* A file of JSON: a group when it has a list of cases of operations. */
+static void run_file(mica_ctx *mc, const char *path, const char *name)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    mica__json_doc *doc = NULL;
+    const mica_status status = mica__json_read(path, 64 << 20, &doc);
+    const mica__json *cases =
+        status == MICA_OK ? mica__json_get(mica__json_root(doc), "cases") : NULL;
+    if (cases && cases->type == MICA__JSON_ARRAY && mica__json_get(cases->first, "op")) {
+        run_group(mc, path, name, cases);
+    } else {
+        printf("skip %s: %s\n", name, status == MICA_OK ? "no cases" : mica_last_error());
+        skipped++;
+    }
+    mica__json_free(doc);
 }
 
 int main(int argc, char **argv)
 {
+    file_list files = {0};
     if (argc != 2) {
         fprintf(stderr, "usage: golden_ops DIR\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    DIR *dir = opendir(argv[1]);
-    mica_ctx *mc = dir ? mica_open(NULL) : NULL;
-    if (!mc) {
+    if (!file_list_below(argv[1], &files)) {
         printf("skip: %s is not there\n0 passed, 0 failed, 1 skipped\n", argv[1]);
         return 77;
     }
-    char *files[64];
-    size_t n = 0;
-    for (struct dirent *entry; (entry = readdir(dir)) && n < 64;) {
-        const char *dot = strrchr(entry->d_name, '.');
-        if (dot && !strcmp(dot, ".json"))
-            files[n++] = strdup(entry->d_name);
-    }
-    closedir(dir);
-    qsort(files, n, sizeof *files, by_name);
-    for (size_t i = 0; i < n; i++) {
-        run_group(mc, argv[1], files[i]);
-        free(files[i]);
-    }
+    mica_ctx *mc = mica_open(NULL);
+    for (size_t i = 0; mc && i < files.n; i++)
+        if (text_ends_with(files.paths[i], ".json"))
+            run_file(mc, files.paths[i], file_list_relative(&files, files.paths[i]));
     mica_close(mc);
+    file_list_free(&files);
     qsort(skips, (size_t)n_skips, sizeof *skips, by_what);
     for (int i = 0; i < n_skips; i++)
         printf("skip %s: %d\n", skips[i].what, skips[i].count);
+    if (passed + failed + n_skips == 0)
+        printf("FAIL: no cases in %s\n", argv[1]);
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
-    return failed ? 1 : 0;
+    return failed > 0 || passed + n_skips == 0;
 }

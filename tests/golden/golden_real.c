@@ -1,9 +1,11 @@
-/* golden_real.c - golden_real DIR: real checkpoints against the greedy runs of their reference implementations.
+/* golden_real.c - golden_real DIR: real checkpoints against the greedy runs of their reference
+ * implementations.
  *
- * DIR holds one JSON file a model; the models are where tools/fetch puts them (MICA_CACHE_DIR) and are skipped where
- * absent. The reference tokens are fed (teacher forcing). With f32 activations and KV every step whose margin exceeds
- * 0.01 must agree with the float32 reference; by default every step whose margin exceeds 0.2 with llama.cpp, which
- * rounds activations too. Closes with "N passed, N failed, N skipped".
+ * DIR holds one JSON file a model; the models are where tools/fetch puts them (MICA_CACHE_DIR) and
+ * are skipped where absent. The reference tokens are fed (teacher forcing). With f32 activations
+ * and KV every step whose margin exceeds 0.01 must agree with the float32 reference; by default
+ * every step whose margin exceeds 0.2 with llama.cpp, which rounds activations too. Closes with "N
+ * passed, N failed, N skipped".
  * SPDX-License-Identifier: MIT
  */
 #include <stdio.h>
@@ -43,8 +45,8 @@ static int32_t argmax(const float *x, int64_t n)
 }
 
 /* How many steps above the margin disagree; -1 when a step fails. */
-static int disagreements(step_driver *driver, const mica__json *prompt, const mica__json *reference, double margin,
-                         float *logits, int *compared)
+static int disagreements(step_driver *driver, const mica__json *prompt, const mica__json *reference,
+                         double margin, float *logits, int *compared)
 {
     int32_t ids[4096], out[256];
     const int64_t n = ids_of(mica__json_get(prompt, "prompt_ids"), ids, 4096);
@@ -72,22 +74,27 @@ static int disagreements(step_driver *driver, const mica__json *prompt, const mi
     return wrong;
 }
 
-static void run_mode(mica_ctx *mc, const char *name, const char *file, const mica__json *golden, bool exact)
+static void run_mode(mica_ctx *mc, const char *name, const char *file, const mica__json *golden,
+                     bool exact)
 {
-    const mica_model_options options = {.activations = exact ? MICA_ACTIVATIONS_F32 : MICA_ACTIVATIONS_INT8};
+    const mica_model_options options = {.activations =
+                                            exact ? MICA_ACTIVATIONS_F32 : MICA_ACTIVATIONS_INT8};
     mica_model *model = NULL;
     step_driver driver;
     float *logits = NULL;
     int wrong = 0, compared = 0, prompts = 0;
     mica_status status = mica_model_open(mc, file, &options, &model);
     if (status == MICA_OK)
-        status = step_driver_open(model, exact ? MICA__KV_F32 : MICA__KV_F16, 1, 4096, 256, &driver);
+        status =
+            step_driver_open(model, exact ? MICA__KV_F32 : MICA__KV_F16, 1, 4096, 256, &driver);
     if (status == MICA_OK) {
         logits = malloc((size_t)driver.face.n_vocab * sizeof *logits);
         const mica__json *list = mica__json_get(golden, "prompts");
-        for (const mica__json *at = list ? list->first : NULL; at && wrong >= 0; at = at->next, prompts++) {
-            const int bad = disagreements(&driver, at, mica__json_get(at, exact ? "f32" : "llama_cpp"),
-                                          exact ? 0.01 : 0.2, logits, &compared);
+        for (const mica__json *at = list ? list->first : NULL; at && wrong >= 0;
+             at = at->next, prompts++) {
+            const int bad =
+                disagreements(&driver, at, mica__json_get(at, exact ? "f32" : "llama_cpp"),
+                              exact ? 0.01 : 0.2, logits, &compared);
             wrong = bad < 0 ? -1 : wrong + bad;
         }
         step_driver_close(&driver);

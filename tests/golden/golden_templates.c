@@ -1,17 +1,20 @@
 /* golden_templates.c - chat templates of many models against what Jinja2 made of them.
  *
- * golden_templates DIR: DIR has golden/ (contexts, and for every template and context Jinja2's
- * output or the error it ended with), llama.cpp/ and ollama/ (templates). Outputs must be equal to
- * the byte; where Jinja2 failed, mica must fail too, but for the cases of `supported`. Every
- * template must compile and render the simple context.
+ * golden_templates DIR: walks DIR. A .json file that lists {template, context, output or error} is
+ * what Jinja2 made: its contexts lie beside it as context_NAME.json, its templates there or in the
+ * folder llama.cpp beside its own. Outputs must be equal to the byte; where Jinja2 failed, mica
+ * must fail too, but for the cases of `supported`. Every template (.jinja, and the lines
+ * {"name": "template"} of templates.jsonl) must compile and render the simple context. Other files
+ * are counted as skipped. Closes with "N passed, N failed, N skipped"; exit status 1 when a case
+ * failed or there was none.
  * SPDX-License-Identifier: MIT
  */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "io/json.h"
+#include "support/file_list.h"
 #include "text/chat_template.h"
 
 /* The date that strftime_now had: 2025-07-10 12:00. */
@@ -35,10 +38,8 @@ static void fail(const char *name, const char *context, const char *what)
     printf("FAIL %s %s: %s\n", name, context, what);
 }
 
-static char *load(const char *folder, const char *sub, const char *name, size_t *n)
+static char *load(const char *path, size_t *n)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s/%s", folder, sub, name);
     FILE *file = fopen(path, "rb");
     if (!file)
         return NULL;
@@ -51,6 +52,14 @@ static char *load(const char *folder, const char *sub, const char *name, size_t 
     if (bytes)
         bytes[*n] = '\0';
     return bytes;
+}
+
+/* folder/middle + name. */
+static char *load_from(const char *folder, const char *middle, const char *name, size_t *n)
+{
+    char path[8192];
+    snprintf(path, sizeof path, "%s/%s%s", folder, middle, name);
+    return load(path, n);
 }
 
 static const char *reason_to_support(const char *name, const char *context)
@@ -97,8 +106,10 @@ static void check_case(const char *folder, const mica__json *entry)
     mica_chat_template *compiled = NULL;
     mica_chat_text text = {0};
     snprintf(context_file, sizeof context_file, "context_%s.json", context);
-    char *source = load(folder, "llama.cpp", name, &n);
-    char *variables = load(folder, "golden", context_file, &n_context);
+    char *source = load_from(folder, "", name, &n);
+    if (!source)
+        source = load_from(folder, "../llama.cpp/", name, &n);
+    char *variables = load_from(folder, "", context_file, &n_context);
     mica_status status = MICA_E_NOT_FOUND;
     const mica_chat_template_options options = {.name = name};
     if (source && variables)
@@ -106,7 +117,9 @@ static void check_case(const char *folder, const mica__json *entry)
     if (status == MICA_OK)
         status = mica__chat_template_render_context(compiled, variables, n_context, NOW, &text);
     const char *reason = reason_to_support(name, context);
-    if (expected && status != MICA_OK) {
+    if (!source || !variables) {
+        fail(name, context, source ? "its context is not here" : "the template is not here");
+    } else if (expected && status != MICA_OK) {
         fail(name, context, mica_last_error());
     } else if (expected && (text.length != expected->length ||
                             memcmp(text.text, expected->string, (size_t)text.length) != 0)) {
@@ -127,25 +140,28 @@ static void check_case(const char *folder, const mica__json *entry)
     free(variables);
 }
 
-static void check_renders(const char *folder, const char *name, const char *source, size_t n)
+/* A conversation of one question, where the data has none of its own. */
+static const char simple_context[] =
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"What is the tallest mountain?\"}], "
+    "\"add_generation_prompt\": true, \"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
+
+/* context_simple.json of the data, or the one above. */
+static const char *simple = simple_context;
+
+static void check_renders(const char *name, const char *source, size_t n)
 {
-    size_t n_context;
     mica_chat_template *compiled = NULL;
     mica_chat_text text = {0};
-    char *variables = load(folder, "golden", "context_simple.json", &n_context);
-    mica_status status = variables ? MICA_OK : MICA_E_NOT_FOUND;
     const mica_chat_template_options options = {.name = name};
+    mica_status status = mica_chat_template_new(source, n, &options, &compiled);
     if (status == MICA_OK)
-        status = mica_chat_template_new(source, n, &options, &compiled);
-    if (status == MICA_OK)
-        status = mica__chat_template_render_context(compiled, variables, n_context, NOW, &text);
+        status = mica__chat_template_render_context(compiled, simple, strlen(simple), NOW, &text);
     if (status == MICA_OK)
         passed++;
     else
         fail(name, "simple", mica_last_error());
     mica_chat_text_free(&text);
     mica_chat_template_free(compiled);
-    free(variables);
 }
 
 /* A conversation whose text is one character that no template has, so that plain spans can be told
@@ -206,77 +222,123 @@ static void check_plain(const char *name, const char *source, size_t n)
     mica_chat_template_free(compiled);
 }
 
-/* Every file of llama.cpp/ renders the simple context. */
-static void check_folder(const char *folder)
+/* --- files ------------------------------------------------------------------------------------ */
+
+static void check_template(const char *path, const char *name)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/llama.cpp", folder);
-    DIR *listing = opendir(path);
-    if (!listing) {
-        skipped++;
+    size_t n;
+    char *source = load(path, &n);
+    if (!source) {
+        fail(name, "", "cannot be read");
         return;
     }
-    for (struct dirent *entry; (entry = readdir(listing));) {
-        size_t n;
-        if (!strstr(entry->d_name, ".jinja"))
-            continue;
-        char *source = load(folder, "llama.cpp", entry->d_name, &n);
-        check_renders(folder, entry->d_name, source, n);
-        check_plain(entry->d_name, source, n);
-        free(source);
-    }
-    closedir(listing);
+    check_renders(name, source, n);
+    check_plain(name, source, n);
+    free(source);
 }
 
 /* Lines of {"name": "template"}. */
-static void check_ollama(const char *folder)
+static void check_lines(const char *path, const char *file)
 {
     size_t n;
-    char *lines = load(folder, "ollama", "templates.jsonl", &n);
-    if (!lines) {
-        skipped++;
-        return;
-    }
     int number = 0;
-    for (char *line = lines, *end; line < lines + n; line = end + 1) {
+    char *lines = load(path, &n);
+    if (!lines)
+        fail(file, "", "cannot be read");
+    for (char *line = lines, *end; lines && line < lines + n; line = end + 1) {
         mica__json_doc *doc;
-        char name[128];
+        char name[512];
         end = strchr(line, '\n');
         if (!end)
             end = lines + n;
+        number++;
         if (end == line)
             continue;
-        number++;
         if (mica__json_parse(line, (size_t)(end - line), 0, &doc) != MICA_OK) {
-            fail("ollama/templates.jsonl", "", mica_last_error());
+            fail(file, "", mica_last_error());
             continue;
         }
         const mica__json *first = mica__json_root(doc)->first;
-        snprintf(name, sizeof name, "ollama/templates.jsonl line %d (%s)", number, first->key);
-        check_renders(folder, name, first->string, (size_t)first->length);
+        snprintf(name, sizeof name, "%s line %d (%s)", file, number, first ? first->key : "?");
+        if (first && first->type == MICA__JSON_STRING)
+            check_renders(name, first->string, (size_t)first->length);
+        else
+            fail(name, "", "no template");
         mica__json_free(doc);
     }
     free(lines);
 }
 
+static bool is_text(const mica__json *node)
+{
+    return node && node->type == MICA__JSON_STRING;
+}
+
+static void skip(const char *name)
+{
+    printf("skip %s: neither templates nor what Jinja2 made of them\n", name);
+    skipped++;
+}
+
+/* What Jinja2 made of templates; contexts are read with their cases. */
+static void check_goldens(const char *path, const char *name)
+{
+    char folder[4096];
+    mica__json_doc *doc = NULL;
+    const char *slash = strrchr(path, '/');
+    if (strncmp(slash + 1, "context_", 8) == 0)
+        return;
+    const mica_status status = mica__json_read(path, (int64_t)64 << 20, &doc);
+    const mica__json *root = status == MICA_OK ? mica__json_root(doc) : NULL;
+    const mica__json *first = root && root->type == MICA__JSON_ARRAY ? root->first : NULL;
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+    if (!is_text(mica__json_get(first, "template")) || !is_text(mica__json_get(first, "context")))
+        skip(name);
+    else
+        for (const mica__json *entry = first; entry; entry = entry->next)
+            check_case(folder, entry);
+    mica__json_free(doc);
+}
+
+/* The data's simple context: in the folder, below it, or in a golden/ beside it. */
+static char *find_simple(const file_list *files)
+{
+    size_t n;
+    for (size_t i = 0; i < files->n; i++)
+        if (text_ends_with(files->paths[i], "/context_simple.json"))
+            return load(files->paths[i], &n);
+    return load_from(files->root, "../golden/", "context_simple.json", &n);
+}
+
 int main(int argc, char **argv)
 {
-    char path[4096];
-    mica__json_doc *doc;
+    file_list files = {0};
     if (argc != 2) {
         fprintf(stderr, "usage: golden_templates DIR\n");
         return 2;
     }
-    snprintf(path, sizeof path, "%s/golden/rendered_with_jinja2_3.1.2.json", argv[1]);
-    if (mica__json_read(path, (int64_t)64 << 20, &doc) != MICA_OK) {
-        fprintf(stderr, "%s\n", mica_last_error());
+    if (!file_list_below(argv[1], &files)) {
+        printf("skip: %s is not there\n0 passed, 0 failed, 1 skipped\n", argv[1]);
         return 77;
     }
-    for (const mica__json *entry = mica__json_root(doc)->first; entry; entry = entry->next)
-        check_case(argv[1], entry);
-    mica__json_free(doc);
-    check_folder(argv[1]);
-    check_ollama(argv[1]);
+    char *found = find_simple(&files);
+    if (found)
+        simple = found;
+    for (size_t i = 0; i < files.n; i++) {
+        const char *path = files.paths[i], *name = file_list_relative(&files, path);
+        if (text_ends_with(path, ".jinja"))
+            check_template(path, name);
+        else if (text_ends_with(path, "/templates.jsonl"))
+            check_lines(path, name);
+        else if (text_ends_with(path, ".json"))
+            check_goldens(path, name);
+        else
+            skip(name);
+    }
+    file_list_free(&files);
+    free(found);
+    if (passed + failed == 0)
+        printf("FAIL: no case in %s\n", argv[1]);
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
-    return failed != 0;
+    return failed > 0 || passed == 0;
 }

@@ -1,139 +1,22 @@
 /* golden_tokenizers.c - golden_tokenizers DIR: vocabularies against the ids that others gave.
  *
- * One table says which files below DIR make a vocabulary and which vectors belong to it. Vectors
- * without a vocabulary here and files that the table does not know are listed and counted as
- * skipped. Closes with "N passed, N failed, N skipped"; exit status 1 when a case failed.
+ * Walks DIR. One table (support/vocabularies.h) says which files make a vocabulary and which
+ * vectors belong to it, relative to a tokenizers' folder, which DIR may be, hold, or lie in. A GGUF
+ * file that the table does not know is a case where it has its vectors beside it (.inp and .out).
+ * Vectors without a vocabulary here and other files are listed and counted as skipped. Closes with
+ * "N passed, N failed, N skipped"; exit status 1 when a case failed or there was none.
  * SPDX-License-Identifier: MIT
  */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-#include <mica/tokenizer.h>
+#include <unistd.h>
 
 #include "io/json.h"
 #include "support/check.h"
-#include "support/temp_dir.h"
+#include "support/file_list.h"
 #include "support/unpack_xz.h"
-
-typedef enum vectors {
-    LLAMA_CPP, /* llama.cpp-vocab/ggml-vocab-NAME.gguf.inp and .out: no special tokens added or
-                  found */
-    TRANSFORMERS_JS, /* a model of vectors/transformersjs_81_tokenizers.json: special tokens added
-                        and found */
-    REFERENCE,       /* a set of tests/data/tokenizers/reference_ids.json */
-    REFUSED,         /* opening it fails, and the message says NAME */
-    REAL,            /* a fetched model; NAME is a file of golden/real */
-} vectors;
-
-enum {
-    NO_ROUND_TRIP = 1, /* texts are normalised, or hold U+2581, which stands for a space */
-    NO_ADD = 2,        /* the vectors' tokens around a text are not this vocabulary's */
-};
-
-typedef struct row {
-    const char *files; /* relative to DIR (REAL: to the model cache); several lie in one folder */
-    const char *preset;
-    vectors kind;
-    const char *name;
-    unsigned flags;
-    int before, after;  /* tokens of a TRANSFORMERS_JS case that its model puts around the text */
-    const char *except; /* cases that differ on purpose, with the reason in `why` */
-    const char *why;
-} row;
-
-#define CPP   "llama.cpp-vocab/ggml-vocab-"
-#define QWEN2 "qwen2/vocab.json.xz qwen2/merges.txt.xz qwen2/tokenizer_config.json"
-#define PHI3  "phi-3-mini/tokenizer.json.xz phi-3-mini/tokenizer_config.json"
-#define TINY  "tiny/torchtune_tiny_bpe_"
-#define WHISPER                                                                                    \
-    "the model's merges, which were derived from the ranks, cannot make one of the tokens; by "    \
-    "the ranks (tiktoken "                                                                         \
-    "agrees) it is one token"
-
-static const row rows[] = {
-    {CPP "gpt-2.gguf", NULL, LLAMA_CPP, "gpt-2", 0, 0, 0, NULL, NULL},
-    {CPP "gpt-2.gguf", NULL, TRANSFORMERS_JS, "openai-community/gpt2", 0, 0, 0, NULL, NULL},
-    {CPP "gpt-2.gguf", NULL, TRANSFORMERS_JS, "Xenova/gpt2", 0, 0, 0, NULL, NULL},
-    {CPP "llama-spm.gguf", NULL, LLAMA_CPP, "llama-spm", 0, 0, 0, NULL, NULL},
-    {CPP "llama-spm.gguf", NULL, TRANSFORMERS_JS, "Xenova/llama-tokenizer", 0, 0, 0, NULL, NULL},
-    {CPP "phi-3.gguf", NULL, LLAMA_CPP, "phi-3", 0, 0, 0, NULL, NULL},
-    {CPP "deepseek-coder.gguf", NULL, LLAMA_CPP, "deepseek-coder", 0, 0, 0, NULL, NULL},
-    {CPP "deepseek-coder.gguf", NULL, TRANSFORMERS_JS, "Xenova/deepseek-coder-1.3b-instruct", 0, 0,
-     0, NULL, NULL},
-    {CPP "bert-bge.gguf", NULL, REFUSED, "(WordPiece) are not supported yet", 0, 0, 0, NULL, NULL},
-
-    {"llama2/tokenizer.model", NULL, LLAMA_CPP, "llama-spm", 0, 0, 0, NULL, NULL},
-    {"llama2/tokenizer.model", NULL, TRANSFORMERS_JS, "Xenova/llama-tokenizer", 0, 0, 0, NULL,
-     NULL},
-    {"llama2/tokenizer.model", NULL, REFERENCE, "llama2", NO_ROUND_TRIP, 0, 0, NULL, NULL},
-    {"llama3/tokenizer.model.xz", "llama3", LLAMA_CPP, "llama-bpe", 0, 0, 0, NULL, NULL},
-    {"llama3/tokenizer.model.xz", "llama3", TRANSFORMERS_JS, "Xenova/llama3-tokenizer", NO_ADD, 0,
-     0, NULL, NULL},
-    {"llama3/tokenizer.model.xz", "llama3", TRANSFORMERS_JS, "Xenova/llama3-tokenizer-new", NO_ADD,
-     1, 0, NULL, NULL},
-    {"llama3/tokenizer.model.xz", "llama3", REFERENCE, "llama3", 0, 0, 0, NULL, NULL},
-    {"mistral/mistral_instruct_tokenizer_240323.model.v3", NULL, REFERENCE, "mistral-v3",
-     NO_ROUND_TRIP, 0, 0, NULL, NULL},
-    {PHI3, NULL, LLAMA_CPP, "phi-3", 0, 0, 0, NULL, NULL},
-    {PHI3, NULL, REFERENCE, "phi-3-mini", NO_ROUND_TRIP, 0, 0, NULL, NULL},
-    {QWEN2, NULL, LLAMA_CPP, "qwen2", NO_ROUND_TRIP, 0, 0, NULL, NULL},
-    {QWEN2, NULL, LLAMA_CPP, "deepseek-r1-qwen", NO_ROUND_TRIP, 0, 0, NULL, NULL},
-    {QWEN2, NULL, TRANSFORMERS_JS, "Xenova/Qwen1.5-0.5B-Chat", NO_ROUND_TRIP, 0, 0, NULL, NULL},
-    {QWEN2, NULL, REFERENCE, "qwen2", NO_ROUND_TRIP, 0, 0, NULL, NULL},
-
-    {"tiktoken/cl100k_base.tiktoken.xz", NULL, TRANSFORMERS_JS, "Xenova/gpt-4", 0, 0, 0, NULL,
-     NULL},
-    {"tiktoken/cl100k_base.tiktoken.xz", NULL, REFERENCE, "cl100k_base", 0, 0, 0, NULL, NULL},
-    {"tiktoken/o200k_base.tiktoken.xz", NULL, TRANSFORMERS_JS, "Xenova/gpt-4o", 0, 0, 0, NULL,
-     NULL},
-    {"tiktoken/o200k_base.tiktoken.xz", NULL, REFERENCE, "o200k_base", 0, 0, 0, NULL, NULL},
-    {"tiktoken/whisper_multilingual.tiktoken", "whisper", REFERENCE, "whisper", 0, 0, 0, NULL,
-     NULL},
-    {"tiktoken/whisper_multilingual.tiktoken", "whisper", TRANSFORMERS_JS,
-     "distil-whisper/distil-large-v2", NO_ADD, 4, 1,
-     "SIMPLE_WITH_PUNCTUATION CURRENCY CURRENCY_WITH_DECIMALS", WHISPER},
-    {"tiktoken/whisper_multilingual.tiktoken", "whisper_v3", TRANSFORMERS_JS,
-     "distil-whisper/distil-large-v3", NO_ADD, 2, 1, "CURRENCY", WHISPER},
-
-    {TINY "tokenizer.json", NULL, REFERENCE, "torchtune-tiny-bpe", 0, 0, 0, NULL, NULL},
-    {TINY "vocab.json " TINY "merges.txt", "qwen2", REFERENCE, "torchtune-tiny-bpe", 0, 0, 0, NULL,
-     NULL},
-    {"tiny/torchtune_tiktoken_small.model", "cl100k_base", REFERENCE, "torchtune-tiktoken", 0, 0, 0,
-     NULL, NULL},
-    {"tiny/torchtune_tokenizer_gemma_cropped.json", NULL, REFERENCE, "gemma-cropped",
-     NO_ROUND_TRIP | NO_ADD, 0, 0, NULL, NULL},
-    /* The package tokenizers refuses this one for the same reason: the merge "H e" makes no token.
-     */
-    {"tiny/test_hf_tokenizer.json", NULL, REFUSED, "\"He\", which is not in the vocabulary", 0, 0,
-     0, NULL, NULL},
-    {"tiny/test_tiktoken_invalid_base64.model", "gpt2", REFUSED, "is not base64", 0, 0, 0, NULL,
-     NULL},
-    {"tiny/test_tiktoken_invalid_rank.model", "gpt2", REFUSED, "is not \"base64 rank\"", 0, 0, 0,
-     NULL, NULL},
-    {"tiny/test_tiktoken_no_space.model", "gpt2", REFUSED, "is not \"base64 rank\"", 0, 0, 0, NULL,
-     NULL},
-    {"../../models/tales-19m/tokenizer.json", NULL, REFERENCE, "tales-19m", 0, 0, 0, NULL, NULL},
-
-    {"bert/bert-base-uncased.tokenizer.json", NULL, REFUSED, "WordPiece are not supported yet", 0,
-     0, 0, NULL, NULL},
-    {"bert/all-minilm-l6-v2.tokenizer.json", NULL, REFUSED, "WordPiece are not supported yet", 0, 0,
-     0, NULL, NULL},
-    {"t5/spiece.model", NULL, REFUSED, "Unigram model, which is not supported yet", 0, 0, 0, NULL,
-     NULL},
-    {"t5/tokenizer.json.xz", NULL, REFUSED, "Unigram are not supported yet", 0, 0, 0, NULL, NULL},
-    {"sentencepiece/test_model.model", NULL, REFUSED, "Unigram model, which is not supported yet",
-     0, 0, 0, NULL, NULL},
-    {"sentencepiece/test_ja_model.model", NULL, REFUSED,
-     "Unigram model, which is not supported yet", 0, 0, 0, NULL, NULL},
-
-    {"SmolLM2-135M-Instruct.Q4_1.gguf", NULL, REAL, "smollm2-135m-instruct-q4_1.json", 0, 0, 0,
-     NULL, NULL},
-    {"gemma-3-270m-q4_k_m.gguf", NULL, REAL, "gemma-3-270m-q4_k_m.json", 0, 0, 0, NULL, NULL},
-};
-enum { N_ROWS = sizeof rows / sizeof rows[0] };
+#include "support/vocabularies.h"
 
 /* Files that are no vocabulary that opens by itself, and what they are. */
 static const struct {
@@ -146,86 +29,40 @@ static const struct {
     {"vectors/", "vectors"},
 };
 
-static const char *root;
+static char root[4096]; /* the tokenizers' folder that the row's files are in */
 static int passed, failed, skipped;
 
-static void report_failure(const row *r, const char *what)
+static void report_failure(const vocabulary_row *r, const char *what)
 {
     failed++;
     printf("FAILED %s, %s: %s\n", r->files, r->name, what);
 }
 
-/* --- vocabularies --- */
-
-static char *folder; /* of unpacked files, or NULL */
+/* --- vocabularies ----------------------------------------------------------------------------- */
 
 static const char *in_root(const char *relative)
 {
-    static char path[4096];
+    static char path[8192];
     snprintf(path, sizeof path, "%s/%s", root, relative);
     return path;
 }
 
-/* Where a file of a vocabulary lies in its folder: without what torchtune's names begin with, and
- * unpacked. */
-static const char *name_in_folder(const char *file)
+static mica_tokenizer *open_row(const vocabulary_row *r)
 {
-    static char name[256];
-    const char *slash = strrchr(file, '/');
-    snprintf(name, sizeof name, "%s", slash ? slash + 1 : file);
-    if (strncmp(name, "torchtune_tiny_bpe_", 19) == 0)
-        memmove(name, name + 19, strlen(name + 19) + 1);
-    const size_t n = strlen(name);
-    if (n > 3 && strcmp(name + n - 3, ".xz") == 0)
-        name[n - 3] = '\0';
-    return name;
-}
-
-/* The path to open: the file itself, or a folder with copies of several or unpacked ones. */
-static bool prepare(const row *r, char *path, size_t size)
-{
-    const bool packed = strstr(r->files, ".xz") != NULL;
-    const bool several = strchr(r->files, ' ') != NULL;
-    snprintf(path, size, "%s", in_root(r->files));
-    if (!packed && !several)
-        return true;
-    folder = temp_dir_new();
-    char files[512];
-    snprintf(files, sizeof files, "%s", r->files);
-    for (char *file = strtok(files, " "); file; file = strtok(NULL, " ")) {
-        size_t n;
-        char *bytes = read_or_unpack(in_root(file), &n);
-        if (!bytes)
-            return false;
-        snprintf(path, size, "%s", temp_write(folder, name_in_folder(file), bytes, n));
-        free(bytes);
-    }
-    if (several)
-        snprintf(path, size, "%s", folder);
-    return true;
-}
-
-static mica_tokenizer *open_row(const row *r)
-{
-    char path[4096];
     mica_tokenizer *t = NULL;
-    if (!prepare(r, path, sizeof path))
-        report_failure(r, "cannot be read");
-    else if (r->kind != REFUSED && mica_tokenizer_open_preset(path, r->preset, &t) != MICA_OK)
+    const mica_status status = vocabulary_open(r, root, &t);
+    if (r->kind != REFUSED && status != MICA_OK)
         report_failure(r, mica_last_error());
-    else if (r->kind == REFUSED && mica_tokenizer_open_preset(path, r->preset, &t) == MICA_OK)
+    else if (r->kind == REFUSED && status == MICA_OK)
         report_failure(r, "opens, and should not");
     else if (r->kind == REFUSED && !strstr(mica_last_error(), r->name))
         report_failure(r, mica_last_error());
     else if (r->kind == REFUSED)
         passed++;
-    if (folder)
-        temp_dir_remove(folder);
-    folder = NULL;
     return t;
 }
 
-/* --- cases --- */
+/* --- cases ------------------------------------------------------------------------------------ */
 
 static void print_ids(const char *label, const int32_t *ids, int64_t n)
 {
@@ -251,8 +88,8 @@ static bool comes_back(const mica_tokenizer *t, const char *text, int64_t n,
     return same;
 }
 
-static void check_case(const row *r, const mica_tokenizer *t, const char *label, const char *text,
-                       int64_t n, unsigned encode_flags, const int32_t *expected,
+static void check_case(const vocabulary_row *r, const mica_tokenizer *t, const char *label,
+                       const char *text, int64_t n, unsigned encode_flags, const int32_t *expected,
                        int64_t n_expected)
 {
     mica_token_list ids = {0};
@@ -281,15 +118,17 @@ static int64_t read_ids(char *line, int32_t *ids, int64_t most)
     return n;
 }
 
-static void run_llama_cpp(const row *r, const mica_tokenizer *t)
+/* Texts in vectors_path.inp, a line of ids for each in vectors_path.out. */
+static void run_llama_cpp(const vocabulary_row *r, const mica_tokenizer *t,
+                          const char *vectors_path)
 {
     static const char separator[] = "\n__ggml_vocab_test__\n";
-    char name[256];
+    char path[8400];
     size_t in_n, out_n;
-    snprintf(name, sizeof name, CPP "%s.gguf.inp", r->name);
-    char *in = read_or_unpack(in_root(name), &in_n);
-    snprintf(name, sizeof name, CPP "%s.gguf.out", r->name);
-    char *out = read_or_unpack(in_root(name), &out_n);
+    snprintf(path, sizeof path, "%s.inp", vectors_path);
+    char *in = read_or_unpack(path, &in_n);
+    snprintf(path, sizeof path, "%s.out", vectors_path);
+    char *out = read_or_unpack(path, &out_n);
     if (!in || !out) {
         report_failure(r, "no vectors");
     } else {
@@ -324,14 +163,14 @@ static int64_t list_ids(const mica__json *list, int before, int after, int32_t *
     return n;
 }
 
-static bool excepted(const row *r, const char *label)
+static bool excepted(const vocabulary_row *r, const char *label)
 {
     const char *found = r->except ? strstr(r->except, label) : NULL;
     const size_t n = strlen(label);
     return found && (found == r->except || found[-1] == ' ') && (found[n] == ' ' || !found[n]);
 }
 
-static void run_json_case(const row *r, const mica_tokenizer *t, const char *label,
+static void run_json_case(const vocabulary_row *r, const mica_tokenizer *t, const char *label,
                           const mica__json *item, unsigned encode_flags)
 {
     static int32_t ids[1 << 16];
@@ -350,16 +189,17 @@ static void run_json_case(const row *r, const mica_tokenizer *t, const char *lab
     }
 }
 
+static mica__json_doc *vectors_doc; /* of the first root */
+
 static mica__json_doc *transformers_js(void)
 {
-    static mica__json_doc *doc;
-    if (!doc && mica__json_read(in_root("vectors/transformersjs_81_tokenizers.json"), 1 << 24,
-                                &doc) != MICA_OK)
+    if (!vectors_doc && mica__json_read(in_root("vectors/transformersjs_81_tokenizers.json"),
+                                        1 << 24, &vectors_doc) != MICA_OK)
         printf("%s\n", mica_last_error());
-    return doc;
+    return vectors_doc;
 }
 
-static void run_transformers_js(const row *r, const mica_tokenizer *t)
+static void run_transformers_js(const vocabulary_row *r, const mica_tokenizer *t)
 {
     const mica__json *model = mica__json_get(mica__json_root(transformers_js()), r->name);
     const mica__json *cases = mica__json_get(model, "cases");
@@ -370,7 +210,7 @@ static void run_transformers_js(const row *r, const mica_tokenizer *t)
         run_json_case(r, t, item->key, item, add | MICA_ENCODE_PARSE_SPECIAL);
 }
 
-static void run_reference(const row *r, const mica_tokenizer *t)
+static void run_reference(const vocabulary_row *r, const mica_tokenizer *t)
 {
     mica__json_doc *doc;
     if (mica__json_read(MICA_SOURCE_DIR "/tests/data/tokenizers/reference_ids.json", 1 << 22,
@@ -393,7 +233,7 @@ static void run_reference(const row *r, const mica_tokenizer *t)
 }
 
 /* A model that tools/fetch brings: the prompts' ids, special tokens added and found. */
-static void run_real(const row *r)
+static void run_real(const vocabulary_row *r)
 {
     const char *path = fetched_path(r->files);
     char golden[256];
@@ -423,7 +263,7 @@ static void run_real(const row *r)
     mica_tokenizer_free(t);
 }
 
-static void run(const row *r)
+static void run(const vocabulary_row *r)
 {
     if (r->kind == REAL) {
         run_real(r);
@@ -432,71 +272,121 @@ static void run(const row *r)
     mica_tokenizer *t = open_row(r);
     if (!t)
         return;
-    if (r->kind == LLAMA_CPP)
-        run_llama_cpp(r, t);
-    else if (r->kind == TRANSFORMERS_JS)
+    if (r->kind == LLAMA_CPP) {
+        char vectors_path[8192];
+        snprintf(vectors_path, sizeof vectors_path, "%s/" LLAMA_CPP_FILES "%s.gguf", root, r->name);
+        run_llama_cpp(r, t, vectors_path);
+    }
+    if (r->kind == TRANSFORMERS_JS)
         run_transformers_js(r, t);
     else if (r->kind == REFERENCE)
         run_reference(r, t);
     mica_tokenizer_free(t);
 }
 
-/* --- what the table leaves out --- */
+/* --- which rows there are below the folder ---------------------------------------------------- */
+
+#define ALL_VECTORS "vectors/transformersjs_81_tokenizers.json"
+
+/* Sets root to what stands before `file` (relative to a tokenizers' folder) in the path. */
+static bool set_root(const char *path, const char *file)
+{
+    const size_t n = strlen(path), m = strlen(file);
+    if (n <= m || path[n - m - 1] != '/' || strcmp(path + n - m, file) != 0 || n - m > sizeof root)
+        return false;
+    snprintf(root, sizeof root, "%.*s", (int)(n - m - 1), path);
+    return true;
+}
+
+/* Runs a row wherever its first file lies below the folder. Rows of other places, the cache and
+ * the models beside, belong to a folder that is whole. */
+static void run_where_it_lies(const vocabulary_row *r, const file_list *files)
+{
+    char first[256];
+    const bool elsewhere = r->kind == REAL || strncmp(r->files, "../", 3) == 0;
+    const char *file = elsewhere ? ALL_VECTORS : vocabulary_first_file(r, first);
+    bool found = false;
+    for (size_t i = 0; i < files->n; i++)
+        if (set_root(files->paths[i], file)) {
+            found = true;
+            run(r);
+        }
+    if (!found) {
+        printf("skipped %s, %s: not below %s\n", r->files, r->name, files->root);
+        skipped++;
+    }
+}
+
+/* --- what the table leaves out ---------------------------------------------------------------- */
 
 static bool has_vectors(vectors kind, const char *name)
 {
-    for (int i = 0; i < N_ROWS; i++)
-        if (rows[i].kind == kind && strcmp(rows[i].name, name) == 0)
+    for (int i = 0; i < n_vocabulary_rows; i++)
+        if (vocabulary_rows[i].kind == kind && strcmp(vocabulary_rows[i].name, name) == 0)
             return true;
     return false;
 }
 
-static bool is_known_file(const char *file)
+/* Whether the path ends with `file` as a whole; a folder's name, with a slash at its end, may stand
+ * anywhere. */
+static bool lies_at(const char *path, const char *file)
 {
-    for (int i = 0; i < N_ROWS; i++) {
-        const char *found = rows[i].kind == REAL ? NULL : strstr(rows[i].files, file);
-        if (found && (found == rows[i].files || found[-1] == ' '))
-            return true;
-    }
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (strncmp(file, others[i].file, strlen(others[i].file)) == 0)
-            return true;
-    const size_t n = strlen(file);
-    return n > 9 &&
-           (strcmp(file + n - 9, ".gguf.inp") == 0 || strcmp(file + n - 9, ".gguf.out") == 0);
+    if (file[strlen(file) - 1] != '/')
+        return set_root(path, file);
+    const char *found = strstr(path, file);
+    return found && found > path && found[-1] == '/';
 }
 
-/* Files of DIR, two levels deep. */
-static void list_unknown_files(const char *relative)
+static bool is_known_file(const char *path)
 {
-    DIR *dir = opendir(relative ? in_root(relative) : root);
-    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
-        char file[512], name[256];
-        struct stat about;
-        if (entry->d_name[0] == '.')
-            continue;
-        snprintf(file, sizeof file, "%s%s%s", relative ? relative : "", relative ? "/" : "",
-                 entry->d_name);
-        if (stat(in_root(file), &about) != 0)
-            continue;
-        if (S_ISDIR(about.st_mode) && !relative) {
-            list_unknown_files(file);
-        } else if (S_ISREG(about.st_mode) && !is_known_file(file)) {
-            printf("skipped %s: not in the table\n", file);
-            skipped++;
-        }
-        const size_t n = strlen(entry->d_name);
-        if (n > 20 && strcmp(entry->d_name + n - 9, ".gguf.inp") == 0) {
-            snprintf(name, sizeof name, "%.*s", (int)(n - 9 - 11), entry->d_name + 11);
-            if (!has_vectors(LLAMA_CPP, name)) {
-                printf("skipped llama.cpp vectors %s: no vocabulary here%s\n", name,
-                       strcmp(name, "bert-bge") == 0 ? " that is supported (WordPiece)" : "");
-                skipped++;
-            }
-        }
+    for (int i = 0; i < n_vocabulary_rows; i++) {
+        char list[512];
+        snprintf(list, sizeof list, "%s", vocabulary_rows[i].files);
+        for (char *file = strtok(list, " "); file; file = strtok(NULL, " "))
+            if (lies_at(path, file))
+                return true;
     }
-    if (dir)
-        closedir(dir);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (lies_at(path, others[i].file))
+            return true;
+    return text_ends_with(path, ".gguf.inp") || text_ends_with(path, ".gguf.out");
+}
+
+/* A file of its own: x.gguf with x.gguf.inp and x.gguf.out beside it is a case; what the table does
+ * not know is not. */
+static void run_unknown_file(const char *path)
+{
+    char beside[4200];
+    const vocabulary_row own = {path, NULL, LLAMA_CPP, "its own vectors", NO_ROUND_TRIP, 0,
+                                0,    NULL, NULL};
+    mica_tokenizer *t;
+    snprintf(beside, sizeof beside, "%s.inp", path);
+    if (!text_ends_with(path, ".gguf") || access(beside, R_OK) != 0) {
+        printf("skipped %s: not in the table\n", path);
+        skipped++;
+    } else if (mica_tokenizer_open(path, &t) != MICA_OK) {
+        report_failure(&own, mica_last_error());
+    } else {
+        run_llama_cpp(&own, t, path);
+        mica_tokenizer_free(t);
+    }
+}
+
+/* llama.cpp's vectors whose vocabulary is not here. */
+static void note_vectors(const char *path)
+{
+    static const char start[] = "ggml-vocab-", end[] = ".gguf.inp";
+    const char *name = strrchr(path, '/') + 1;
+    char model[256];
+    if (!text_ends_with(name, end) || strncmp(name, start, sizeof start - 1) != 0)
+        return;
+    snprintf(model, sizeof model, "%.*s", (int)(strlen(name) - (sizeof start + sizeof end - 2)),
+             name + sizeof start - 1);
+    if (has_vectors(LLAMA_CPP, model))
+        return;
+    printf("skipped llama.cpp vectors %s: no vocabulary here%s\n", model,
+           strcmp(model, "bert-bge") == 0 ? " that is supported (WordPiece)" : "");
+    skipped++;
 }
 
 static void list_models_without_vocabulary(void)
@@ -511,25 +401,40 @@ static void list_models_without_vocabulary(void)
         }
 }
 
+static void run_all(const file_list *files)
+{
+    for (int i = 0; i < n_vocabulary_rows; i++)
+        run_where_it_lies(&vocabulary_rows[i], files);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        printf("not a case: %s: %s\n", others[i].file, others[i].what);
+    for (size_t i = 0; i < files->n; i++) {
+        note_vectors(files->paths[i]);
+        if (!is_known_file(files->paths[i]))
+            run_unknown_file(files->paths[i]);
+    }
+    for (size_t i = 0; i < files->n; i++)
+        if (set_root(files->paths[i], ALL_VECTORS)) {
+            list_models_without_vocabulary();
+            break;
+        }
+    mica__json_free(vectors_doc);
+}
+
 int main(int argc, char **argv)
 {
-    struct stat about;
+    file_list files = {0};
     if (argc != 2) {
         printf("usage: golden_tokenizers DIR\n");
         return 2;
     }
-    root = argv[1];
-    if (stat(root, &about) != 0 || !S_ISDIR(about.st_mode)) {
-        printf("skipped: %s is not here\n0 passed, 0 failed, 1 skipped\n", root);
+    if (!file_list_below(argv[1], &files)) {
+        printf("skipped: %s is not here\n0 passed, 0 failed, 1 skipped\n", argv[1]);
         return 77;
     }
-    for (int i = 0; i < N_ROWS; i++)
-        run(&rows[i]);
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        printf("not a case: %s: %s\n", others[i].file, others[i].what);
-    list_unknown_files(NULL);
-    list_models_without_vocabulary();
-    mica__json_free(transformers_js());
+    run_all(&files);
+    file_list_free(&files);
+    if (passed + failed == 0)
+        printf("FAILED: no case below %s\n", argv[1]);
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
-    return failed > 0;
+    return failed > 0 || passed == 0;
 }

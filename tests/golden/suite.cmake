@@ -10,3 +10,10 @@ file(GLOB golden_registrations CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/golde
 foreach(file ${golden_registrations})
   include(${file})
 endforeach()
+
+# A folder without a single case is a mistake, not a success.
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/tests/empty)
+foreach(what models ops templates tokenizers)
+  add_test(NAME golden_${what}_of_nothing COMMAND golden_${what} ${CMAKE_BINARY_DIR}/tests/empty)
+  set_tests_properties(golden_${what}_of_nothing PROPERTIES WILL_FAIL TRUE)
+endforeach()

@@ -9,6 +9,7 @@
 
 #include "support/check.h"
 #include "support/temp_dir.h"
+#include "support/to_gguf.h"
 #include "support/weights.h"
 
 enum { HIDDEN = 64, WIDE = 128, VOCAB = 256, LAYERS = 3, HEADS = 4 };
@@ -73,7 +74,7 @@ static void write_config(const char *folder, const tiny *m)
     snprintf(text, sizeof text,
              "{\"model_type\":\"%s\",\"vocab_size\":%d,\"hidden_size\":%d,\"intermediate_size\":%d,"
              "\"num_hidden_layers\":%d,\"num_attention_heads\":%d,\"num_key_value_heads\":%d,"
-             "\"head_dim\":%d,\"max_position_embeddings\":256,\"bos_token_id\":1,"
+             "\"head_dim\":%d,\"max_position_embeddings\":1024,\"bos_token_id\":1,"
              "\"eos_token_id\":2,\"rms_norm_eps\":1e-05,\"tie_word_embeddings\":%s,%s}",
              m->name, VOCAB, HIDDEN, WIDE, LAYERS, HEADS, (int)m->kv_heads, (int)m->head_dim,
              m->tied ? "true" : "false", m->more);
@@ -169,4 +170,16 @@ mica_status tiny_model_write(const char *folder, const char *name)
         return w.status;
     }
     return mica_tensor_writer_finish(w.writer);
+}
+
+void tiny_model_file(const char *folder, const char *name, mica__block_format format, char *path,
+                     size_t path_bytes)
+{
+    assert_ok(tiny_model_write(folder, name));
+    snprintf(path, path_bytes, "%s", folder);
+    if (format == MICA__F32)
+        return;
+    const to_gguf_options options = {.name = name, .matrices = format, .embedding = format};
+    snprintf(path, path_bytes, "%s/model.gguf", folder);
+    assert_ok(to_gguf(folder, path, &options));
 }

@@ -34,7 +34,7 @@ static double number(const mica__json *object, const char *key, double fallback)
                : fallback;
 }
 
-/* --- keys ------------------------------------------------------------------------------------------------------ */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 static mica_status put_u32(conversion *c, const char *suffix, double value)
 {
@@ -156,7 +156,7 @@ static mica_status put_tokenizer(conversion *c)
     return mica__gguf_put_bool(c->writer, "tokenizer.ggml.add_bos_token", false);
 }
 
-/* --- tensors --------------------------------------------------------------------------------------------------- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static const struct {
     const char *hf, *gguf;
@@ -272,7 +272,7 @@ static mica_status put_tensors(conversion *c)
     return MICA_OK;
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------------- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 /* GGUF keeps llama3's scaling as what each frequency is divided by. */
 static mica_status llama3_factors(conversion *c)
@@ -306,8 +306,8 @@ static mica_status read_config(conversion *c, const char *folder)
     c->config = mica__json_root(c->config_doc);
     const char *type = mica__json_get(c->config, "model_type")->string;
     c->gemma = !strcmp(type, "gemma3_text");
-    c->llama = !strcmp(type, "llama");
-    c->arch = c->gemma ? "gemma3" : type;
+    c->llama = !strcmp(type, "llama") || !strcmp(type, "mistral");
+    c->arch = c->gemma ? "gemma3" : c->llama ? "llama" : type;
     c->heads = (int64_t)number(c->config, "num_attention_heads", 1);
     c->kv_heads = (int64_t)number(c->config, "num_key_value_heads", (double)c->heads);
     c->head_dim = (int64_t)number(c->config, "head_dim",

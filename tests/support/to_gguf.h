@@ -1,9 +1,9 @@
 /* to_gguf.h - writes a model folder as a GGUF file, for tests and for the built-in model.
  *
- * llama, qwen2, qwen3 and gemma3_text, plain tensors. What GGUF stores otherwise is converted as
- * its writers do: llama's rows of q and k are permuted for interleaved rotation, Gemma's norms get
- * their 1, llama3's scaling becomes a tensor of factors. Tokenizer keys come from a byte-level
- * tokenizer.json where the folder has one.
+ * llama, mistral (as llama, without its window), qwen2, qwen3 and gemma3_text, plain tensors. What
+ * GGUF stores otherwise is converted as its writers do: llama's rows of q and k are permuted for
+ * interleaved rotation, Gemma's norms get their 1, llama3's scaling becomes a tensor of factors.
+ * Tokenizer keys come from a byte-level tokenizer.json where the folder has one.
  * SPDX-License-Identifier: MIT
  */
 #ifndef MICA_TESTS_TO_GGUF_H

@@ -39,7 +39,7 @@ void draw_activations(float *x, int64_t count, uint64_t seed)
     }
 }
 
-/* --- scales --- */
+/* --- scales ----------------------------------------------------------------------------------- */
 
 static uint16_t draw_half(uint64_t *state, pattern kind)
 {
@@ -62,7 +62,7 @@ static unsigned draw_code(uint64_t *state, unsigned limit, pattern kind)
     return (unsigned)(draw(state) % limit);
 }
 
-/* --- GGUF, groups of 32 --- */
+/* --- GGUF, groups of 32 ----------------------------------------------------------------------- */
 
 static const int iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                             1,    13,   25,  38,  53,  69,  89,  113};
@@ -123,7 +123,7 @@ static void make_32(int32_t format, uint8_t *b, double *v, pattern kind, uint64_
     }
 }
 
-/* --- GGUF, super-blocks --- */
+/* --- GGUF, super-blocks ----------------------------------------------------------------------- */
 
 static void pack_q2_k(uint8_t *b, const unsigned *q, const unsigned *sc, const unsigned *mn)
 {
@@ -264,7 +264,7 @@ static void make_256(int32_t format, uint8_t *b, double *v, pattern kind, uint64
     }
 }
 
-/* --- MLX --- */
+/* --- MLX -------------------------------------------------------------------------------------- */
 
 static double store_scale(mica_dtype dtype, uint8_t *at, int64_t i, pattern kind, uint64_t *state)
 {
@@ -322,7 +322,7 @@ static void make_mlx_row(weights *w, uint8_t *codes, uint8_t *scales, uint8_t *b
     }
 }
 
-/* --- plain --- */
+/* --- plain ------------------------------------------------------------------------------------ */
 
 static void make_plain(int32_t format, uint8_t *b, double *v, int64_t k, pattern kind,
                        uint64_t *state)

@@ -253,6 +253,18 @@ class Files(Case):
         self.c('tests/x.c', 'extern "C" {\nvoid f(void)\n{\n' + '    x();\n' * 100 + '}\n}\n')
         self.assert_finds('long-function', 'tests/x.c:6', 'f has')
 
+    def test_line_over_100_columns_is_found(self):
+        self.c('src/base/x.c', 'int ' + 'x' * 95 + ';\n')
+        self.assert_clean()
+        self.c('src/base/x.c', 'int ' + 'x' * 96 + ';\n')
+        self.assert_finds('long-line', 'src/base/x.c:4', '101 columns')
+
+    def test_heading_of_a_section_over_two_lines_is_found(self):
+        self.c('src/base/x.c', '/* --- parts ---------- */\n')
+        self.assert_clean()
+        self.c('src/base/x.c', '/* --- parts\n * ---------- */\n')
+        self.assert_finds('broken-rule', 'src/base/x.c:4', 'parts')
+
     def test_file_over_1200_lines_needs_a_reason_and_over_1500_has_none(self):
         self.c('src/base/x.c', 'int x;\n' * 1198)
         self.assert_finds('long-file', 'src/base/x.c:1200')

@@ -22,7 +22,7 @@
 #define NV     (16 / VL)
 #define BLOCK  1024
 
-/* --- dot products over 16 lanes --- */
+/* --- dot products over 16 lanes --------------------------------------------------------------- */
 
 typedef struct dot_tile {
     const uint8_t *w[8];       /* rows, of the format the body is made for */
@@ -242,7 +242,7 @@ static void strip_f32(const mica__strip *strip)
     }
 }
 
-/* --- x B: outputs in lanes --- */
+/* --- x B: outputs in lanes -------------------------------------------------------------------- */
 
 #define COLUMN_BLOCK 256 /* values of k packed at once: 64 KiB */
 
@@ -317,7 +317,7 @@ static void columns(const mica__columns *c)
     }
 }
 
-/* --- rounding activations --- */
+/* --- rounding activations --------------------------------------------------------------------- */
 
 static void quantize_group(const float *x, int64_t group, int8_t *codes, float *scale,
                            int16_t *sums)
@@ -362,7 +362,7 @@ static void quantize_row(const float *x, int64_t k, int64_t group, uint8_t *row)
         quantize_group(x + g * group, group, codes + g * group, &scales[g], sums + g * group / 16);
 }
 
-/* --- dequantising --- */
+/* --- dequantising ----------------------------------------------------------------------------- */
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 

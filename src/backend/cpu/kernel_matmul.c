@@ -102,7 +102,7 @@ static int64_t batch_entry(const mica__operand *in, const mica__operand *out, in
     return entry;
 }
 
-/* --- widening activations: stage 0 --- */
+/* --- widening activations: stage 0 ------------------------------------------------------------ */
 
 static int64_t rows_per_task(const mica__operand *x)
 {
@@ -138,7 +138,7 @@ static void widen(const mica__call *call, int64_t task)
                             (float *)(void *)call->workspace + i * k);
 }
 
-/* --- x W^T --- */
+/* --- x W^T ------------------------------------------------------------------------------------ */
 
 static mica__cut cut_of(const product *p)
 {
@@ -186,7 +186,7 @@ static mica_status run_transposed(const mica__call *call, int stage, int64_t tas
     return MICA_OK;
 }
 
-/* --- x B --- */
+/* --- x B -------------------------------------------------------------------------------------- */
 
 static int64_t column_tasks(const product *p)
 {

@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 #include "base/half.h"
 
-/* --- rounding activations --- */
+/* --- rounding activations --------------------------------------------------------------------- */
 
 /* To the nearest integer, ties to even, for |v| < 2^22. */
 static float round_even(float v)
@@ -58,7 +58,7 @@ static void dequantize(const mica__qweight *w, int64_t row, int64_t k0, int64_t 
     mica__qgroup_dequantize(w, row, k0, n, out);
 }
 
-/* --- products with rounded activations --- */
+/* --- products with rounded activations -------------------------------------------------------- */
 
 static int32_t dot(const int16_t *code, const int8_t *a, int64_t n)
 {
@@ -137,7 +137,7 @@ static size_t no_scratch(const mica__qweight *w)
     return 0;
 }
 
-/* --- products in f32 --- */
+/* --- products in f32 -------------------------------------------------------------------------- */
 
 static float lanes_tree(float lane[16])
 {

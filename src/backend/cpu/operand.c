@@ -13,17 +13,6 @@ int64_t mica__operand_size(const mica__operand *operand)
     return size;
 }
 
-bool mica__operand_dense(const mica__operand *operand)
-{
-    int64_t stride = 1;
-    for (int i = operand->ndim - 1; i >= 0; i--) {
-        if (operand->shape[i] != 1 && operand->strides[i] != stride)
-            return false;
-        stride *= operand->shape[i];
-    }
-    return true;
-}
-
 bool mica__operand_in_rows(const mica__operand *operand)
 {
     const int last = operand->ndim - 1;

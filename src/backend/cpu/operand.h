@@ -25,9 +25,6 @@ typedef struct mica__walk {
 /* Elements of an operand: the product of its shape. */
 int64_t mica__operand_size(const mica__operand *operand);
 
-/* Whether elements lie densely in row-major order. */
-bool mica__operand_dense(const mica__operand *operand);
-
 /* Whether the last axis has stride 1 (or at most one element). */
 bool mica__operand_in_rows(const mica__operand *operand);
 

@@ -47,7 +47,7 @@ static float half_at(const uint8_t *at)
     return mica__f16_to_f32(mica__load_u16(at));
 }
 
-/* --- GGUF, groups of 32 --- */
+/* --- GGUF, groups of 32 ----------------------------------------------------------------------- */
 
 static void nibbles(const uint8_t *b, int16_t *code)
 {
@@ -113,7 +113,7 @@ static void read_32(mica__block_format format, const uint8_t *b, mica__qgroup *o
     }
 }
 
-/* --- GGUF, super-blocks of 256 --- */
+/* --- GGUF, super-blocks of 256 ---------------------------------------------------------------- */
 
 static void q2_k_scales(const uint8_t *b, mica__qgroup *out)
 {
@@ -236,7 +236,7 @@ static void iq4_xs_codes(const uint8_t *b, int16_t *code)
     through_table(code, 256, mica__iq4_values);
 }
 
-/* --- MLX --- */
+/* --- MLX -------------------------------------------------------------------------------------- */
 
 /* n codes of a dense little-endian bit stream. */
 static void read_bits(const uint8_t *b, int bits, int64_t n, int16_t *code)
@@ -301,7 +301,7 @@ void mica__qgroup_read(const mica__qweight *w, int64_t row, int64_t g, mica__qgr
         read_mlx(w, row, g, out);
 }
 
-/* --- dequantising --- */
+/* --- dequantising ----------------------------------------------------------------------------- */
 
 static float group_value(const mica__qweight *w, const mica__qgroup *g, int64_t i)
 {

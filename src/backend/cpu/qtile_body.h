@@ -270,7 +270,7 @@ static void (*const tiles[N_TILE_KINDS][2][4])(const tile *) = {
     [TILE_Q6_K] = TILE_ROW(TILE_Q6_K),           [TILE_IQ4_XS] = TILE_ROW(TILE_IQ4_XS),
 };
 
-/* --- what a format asks of a tile --- */
+/* --- what a format asks of a tile ------------------------------------------------------------- */
 
 typedef struct plan {
     tile_kind kind;
@@ -425,7 +425,7 @@ static void prepare_act(const mica__qweight *w, const plan *p, const uint8_t *ro
         act->codes = act->moved;
 }
 
-/* --- strips --- */
+/* --- strips ----------------------------------------------------------------------------------- */
 
 /* The longest stretch of codes in bytes (8 bits a value and a scale of 2 bytes for each 32), and of
  * scales. */

@@ -102,7 +102,7 @@ INLINE lanes_f lanes_half_e8m0(lanes e)
     return (lanes_f)((normal & ~small) | (subnormal & small));
 }
 
-/* --- GGUF, groups of 32 --- */
+/* --- GGUF, groups of 32 ----------------------------------------------------------------------- */
 
 INLINE void unpack_32(mica__block_format format, mica__stream row, int64_t at, lanes code[8],
                       lanes_f *d, lanes_f *m)
@@ -149,7 +149,7 @@ INLINE void unpack_block_32(mica__block_format format, mica__stream row, int64_t
     put_codes(to->code + 8 * i * PER_PANEL, code, 8);
 }
 
-/* --- GGUF, super-blocks --- */
+/* --- GGUF, super-blocks ----------------------------------------------------------------------- */
 
 /* Byte i of each dword, zero-extended. */
 INLINE lanes_i byte_of(lanes x, int i)
@@ -308,7 +308,7 @@ INLINE void unpack_iq4_xs(mica__stream row, int64_t at, int64_t block, const col
     }
 }
 
-/* --- MLX --- */
+/* --- MLX -------------------------------------------------------------------------------------- */
 
 /* 32 codes of `bits` bits from a dense stream that begins at `at`, a multiple of 4 bytes long. */
 INLINE void unpack_stream(mica__stream row, int64_t at, int bits, lanes code[8])
@@ -432,7 +432,7 @@ static void unpack_mlx(const mica__qweight *w, const mica__qlanes *from, int64_t
         to->d[g * PER_PANEL] = lanes_half_e8m0(lanes_narrow(from->scales, g, 1));
 }
 
-/* --- any format --- */
+/* --- any format ------------------------------------------------------------------------------- */
 
 #define UNPACK_32_CASE(format)                                                                     \
     case format:                                                                                   \

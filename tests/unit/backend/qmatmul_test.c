@@ -176,7 +176,7 @@ static void i8_products_are_within_the_bound_of_their_order(void **state)
         }
 }
 
-/* --- by hand --- */
+/* --- by hand ---------------------------------------------------------------------------------- */
 
 static void a_q4_0_block_gives_the_sum_worked_out_by_hand(void **state)
 {
@@ -250,7 +250,7 @@ static void a_nan_activation_makes_every_output_nan(void **state)
     weights_free(&w);
 }
 
-/* --- embedding --- */
+/* --- embedding -------------------------------------------------------------------------------- */
 
 static void embed_gives_rows_rounded_once(void **state)
 {
@@ -299,7 +299,7 @@ static void embed_names_an_id_outside_the_table(void **state)
     weights_free(&w);
 }
 
-/* --- what is declined, and the check of scales --- */
+/* --- what is declined, and the check of scales ------------------------------------------------ */
 
 static void shapes_that_do_not_fit_are_declined(void **state)
 {

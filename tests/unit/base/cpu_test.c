@@ -5,7 +5,7 @@
 
 #include "base/cpu.h"
 
-/* --- detection ------------------------------------------------------------------------------- */
+/* --- detection -------------------------------------------------------------------------------- */
 
 typedef struct machine {
     uint32_t max_leaf;
@@ -148,7 +148,7 @@ static void the_host_has_a_level_that_it_can_run(void **state)
     assert_int_equal(mica__cpu_request_amx(), first);
 }
 
-/* --- MICA_ISA -------------------------------------------------------------------------------- */
+/* --- MICA_ISA --------------------------------------------------------------------------------- */
 
 static void check_cap(mica__cpu cpu, const char *isa, const char *expected)
 {

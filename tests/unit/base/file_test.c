@@ -33,7 +33,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* --- views ----------------------------------------------------------------------------------- */
+/* --- views ------------------------------------------------------------------------------------ */
 
 static void a_view_holds_the_bytes_mapped_or_read(void **state)
 {
@@ -58,11 +58,6 @@ static void a_view_holds_the_bytes_mapped_or_read(void **state)
             assert_int_equal(open.by_kind[MICA_MEMORY_WEIGHTS] -
                                  before.by_kind[MICA_MEMORY_WEIGHTS],
                              use_map ? 0 : mica__alloc_cost(sizes[i]));
-            for (int advice = MICA__FILE_NORMAL; advice <= MICA__FILE_WILL_NEED; advice++) {
-                mica__file_advise(file, 0, sizes[i], advice);
-                mica__file_advise(file, 5000, SIZE_MAX, advice);
-                mica__file_advise(file, SIZE_MAX, 1, advice);
-            }
             mica__file_close(file);
             assert_int_equal(usage().active, before.active);
             assert_int_equal(usage().mapped, before.mapped);
@@ -79,7 +74,6 @@ static void an_empty_file_has_an_address_and_no_bytes(void **state)
         assert_ok(mica__file_open(path, use_map, &file));
         assert_int_equal(mica__file_size(file), 0);
         assert_non_null(mica__file_data(file));
-        mica__file_advise(file, 0, 10, MICA__FILE_WILL_NEED);
         mica__file_close(file);
     }
     mica__file_close(NULL);
@@ -155,7 +149,7 @@ static void every_refused_allocation_leaves_nothing(void **state)
         }
 }
 
-/* --- writing --------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void check_content(const char *path, const char *expected)
 {
@@ -275,7 +269,50 @@ static void every_refused_allocation_keeps_the_old_file(void **state)
     check_content(path, "new");
 }
 
-/* --- text and paths -------------------------------------------------------------------------- */
+/* --- reading in pieces ------------------------------------------------------------------------ */
+
+static void pieces_are_read_where_they_are(void **state)
+{
+    char path[4096], bytes[8] = "";
+    mica__file_reader *reader;
+    strcpy(path, temp_write_text(*state, "pieces", "0123456789"));
+    assert_ok(mica__file_reader_open(path, &reader));
+    assert_int_equal(mica__file_reader_size(reader), 10);
+    assert_ok(mica__file_read_at(reader, 6, bytes, 4));
+    assert_memory_equal(bytes, "6789", 4);
+    assert_ok(mica__file_read_at(reader, 0, bytes, 2));
+    assert_memory_equal(bytes, "0189", 4);
+    assert_ok(mica__file_read_at(reader, 10, bytes, 0));
+    assert_status(mica__file_read_at(reader, 7, bytes, 4), MICA_E_IO);
+    assert_non_null(strstr(mica_last_error(), "has 10 bytes"));
+    assert_status(mica__file_read_at(reader, -1, bytes, 1), MICA_E_IO);
+    assert_status(mica__file_read_at(reader, INT64_MAX, bytes, 1), MICA_E_IO);
+    assert_status(mica__file_read_at(reader, 1, bytes, SIZE_MAX), MICA_E_IO);
+    temp_write_text(*state, "pieces", "0123"); /* it became shorter meanwhile */
+    assert_status(mica__file_read_at(reader, 2, bytes, 4), MICA_E_IO);
+    assert_non_null(strstr(mica_last_error(), "changed while it was read"));
+    mica__file_reader_close(reader);
+    mica__file_reader_close(NULL);
+    assert_status(mica__file_reader_open(*state, &reader), MICA_E_IO);
+    assert_status(mica__file_reader_open("/nowhere/file", &reader), MICA_E_NOT_FOUND);
+    assert_null(reader);
+}
+
+static void readers_survive_refused_memory(void **state)
+{
+    char path[4096];
+    mica__file_reader *reader = NULL;
+    strcpy(path, temp_write_text(*state, "pieces", "x"));
+    for (int64_t n = 1; !reader; n++) {
+        mica__fault_after(n, false);
+        const mica_status status = mica__file_reader_open(path, &reader);
+        mica__fault_after(0, false);
+        assert_true(status == MICA_OK || status == MICA_E_MEMORY);
+    }
+    mica__file_reader_close(reader);
+}
+
+/* --- text and paths --------------------------------------------------------------------------- */
 
 static void text_is_appended_within_bounds(void **state)
 {
@@ -357,6 +394,8 @@ int main(void)
         WITH_DIR(impossible_targets_are_refused),
         WITH_DIR(a_full_disk_leaves_the_old_file),
         WITH_DIR(every_refused_allocation_keeps_the_old_file),
+        WITH_DIR(pieces_are_read_where_they_are),
+        WITH_DIR(readers_survive_refused_memory),
         WITH_DIR(text_is_appended_within_bounds),
         WITH_DIR(paths_are_joined_and_taken_apart),
     };

@@ -18,7 +18,7 @@ static double parsed(const char *text)
     return value;
 }
 
-/* --- reading --------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static void reals_are_read_to_the_nearest_double(void **state)
 {
@@ -111,7 +111,7 @@ static void integers_are_read_within_int64(void **state)
     assert_true(mica__parse_i64("987", 2, &value) && value == 98);
 }
 
-/* --- writing --------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void check_written(double value, const char *expected)
 {
@@ -235,7 +235,7 @@ static void the_locale_changes_nothing(void **state)
     assert_int_equal(bytes, 1500);
 }
 
-/* --- amounts --------------------------------------------------------------------------------- */
+/* --- amounts ---------------------------------------------------------------------------------- */
 
 static void amounts_of_memory_are_read_exactly(void **state)
 {

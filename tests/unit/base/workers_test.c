@@ -21,7 +21,7 @@ static int64_t held_by_threads(void)
     return usage.by_kind[MICA_MEMORY_THREADS];
 }
 
-/* --- every worker once ----------------------------------------------------------------------- */
+/* --- every worker once ------------------------------------------------------------------------ */
 
 typedef struct roll_call {
     int called[8]; /* plain on purpose: run must order these writes before its return */
@@ -54,7 +54,7 @@ static void every_worker_runs_exactly_once_per_run(void **state)
     }
 }
 
-/* --- barriers -------------------------------------------------------------------------------- */
+/* --- barriers --------------------------------------------------------------------------------- */
 
 typedef struct relay {
     mica__workers *workers;
@@ -103,7 +103,7 @@ static void barriers_hold_with_more_workers_than_processors(void **state)
     check_barriers(7, 20000);
 }
 
-/* --- callers --------------------------------------------------------------------------------- */
+/* --- callers ---------------------------------------------------------------------------------- */
 
 typedef struct counter_job {
     mica__workers *workers;
@@ -218,7 +218,7 @@ static void callers_are_served_in_the_order_of_their_calls(void **state)
     mica__workers_free(test.workers);
 }
 
-/* --- resources ------------------------------------------------------------------------------- */
+/* --- resources -------------------------------------------------------------------------------- */
 
 static void a_refused_thread_leaves_nothing_behind(void **state)
 {
@@ -275,7 +275,7 @@ static void impossible_counts_are_refused(void **state)
     mica__workers_free(NULL);
 }
 
-/* --- surroundings ---------------------------------------------------------------------------- */
+/* --- surroundings ----------------------------------------------------------------------------- */
 
 typedef struct surroundings {
     int rounding[8];

@@ -32,7 +32,7 @@ static mica_array *numbers(mica_ctx *mc)
     return mica_from_data(mc, data, MICA_SHAPE(2, 3), MICA_F32);
 }
 
-/* --- lifetime ------------------------------------------------------------------------------------ */
+/* --- lifetime --------------------------------------------------------------------------------- */
 
 static void popping_a_scope_frees_what_it_owns(void **state)
 {
@@ -189,7 +189,7 @@ static void memory_of_the_caller_is_released_once_after_its_last_reader(void **s
     mica_close(mc);
 }
 
-/* --- errors --------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 static void the_first_error_stays_until_it_is_cleared(void **state)
 {
@@ -327,7 +327,7 @@ static void bad_shapes_and_dtypes_are_refused_by_name(void **state)
     mica_close(mc);
 }
 
-/* --- contexts --------------------------------------------------------------------------------------- */
+/* --- contexts --------------------------------------------------------------------------------- */
 
 static void evaluated_arrays_of_another_context_may_be_read(void **state)
 {

@@ -20,7 +20,7 @@
 
 enum { ROWS = 6, HEADS = 3, FEATURES = 20, MAX_VALUES = 4096 };
 
-/* --- devices --------------------------------------------------------------------------------- */
+/* --- devices ---------------------------------------------------------------------------------- */
 
 static const mica__kernel *device[512];
 
@@ -66,7 +66,7 @@ static bool has_other_primitives(mica__op op, mica__op without)
     return op != without && op != MICA__OP_FUSED && has_primitives(op, without);
 }
 
-/* --- cases ----------------------------------------------------------------------------------- */
+/* --- cases ------------------------------------------------------------------------------------ */
 
 static mica_array *numbers(mica_ctx *mc, mica_shape shape, mica_dtype dtype, uint64_t seed)
 {
@@ -304,7 +304,7 @@ static void every_rule_has_a_case(void **state)
     }
 }
 
-/* --- what is left without a kernel ----------------------------------------------------------- */
+/* --- what is left without a kernel ------------------------------------------------------------ */
 
 static void without_kernel_and_rule_an_op_is_refused_by_name(void **state)
 {
@@ -340,7 +340,7 @@ static void an_empty_axis_decomposes_to_nothing(void **state)
     mica_close(mc);
 }
 
-/* --- programs -------------------------------------------------------------------------------- */
+/* --- programs --------------------------------------------------------------------------------- */
 
 /* A layer's beginning over a varying number of tokens: norm, product, rotation, gate. */
 static mica_program *compile_layer(mica_ctx *mc)

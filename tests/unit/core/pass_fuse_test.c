@@ -11,14 +11,16 @@ static uint64_t next_random(uint64_t *state)
     return *state >> 33;
 }
 
-/* A random graph of elementwise ops over a few inputs of random float types and broadcastable shapes. */
+/* A random graph of elementwise ops over a few inputs of random float types and broadcastable
+ * shapes. */
 static int random_graph(mica_ctx *mc, uint64_t seed, mica_array **nodes)
 {
     static const mica_dtype dtypes[] = {MICA_F32, MICA_F16, MICA_BF16};
     float data[12 * 33];
     for (int i = 0; i < 12 * 33; i++)
         data[i] = (float)((int)(next_random(&seed) % 2001) - 1000) / 256;
-    const mica_shape shapes[] = {MICA_SHAPE(12, 33), MICA_SHAPE(33), MICA_SHAPE(12, 1), MICA_SCALAR};
+    const mica_shape shapes[] = {MICA_SHAPE(12, 33), MICA_SHAPE(33), MICA_SHAPE(12, 1),
+                                 MICA_SCALAR};
     int n = 0;
     for (int i = 0; i < 4; i++) {
         mica_array *leaf = mica_from_data(mc, data, shapes[i], MICA_F32);
@@ -27,7 +29,8 @@ static int random_graph(mica_ctx *mc, uint64_t seed, mica_array **nodes)
         n++;
     }
     while (n < 30) {
-        mica_array *a = nodes[next_random(&seed) % (unsigned)n], *b = nodes[next_random(&seed) % (unsigned)n];
+        mica_array *a = nodes[next_random(&seed) % (unsigned)n],
+                   *b = nodes[next_random(&seed) % (unsigned)n];
         switch (next_random(&seed) % 7) {
         case 0:
             nodes[n++] = mica_add(a, b);
@@ -69,7 +72,8 @@ static void random_graphs_have_the_bits_of_their_ops_one_by_one(void **state)
         for (int i = 0; i < n; i++)                 /* every value on its own */
             assert_ok(mica_eval(mc, 1, &single[i]));
         for (int i = n - 2; i < n; i++)
-            if (memcmp(mica_data(whole[i]), mica_data(single[i]), (size_t)mica_array_bytes(whole[i])))
+            if (memcmp(mica_data(whole[i]), mica_data(single[i]),
+                       (size_t)mica_array_bytes(whole[i])))
                 fail_msg("seed %llu: output %d differs", (unsigned long long)seed, i);
         mica_scope_pop(scope);
     }

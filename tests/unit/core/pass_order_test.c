@@ -164,7 +164,7 @@ static void random_graphs_never_plan_larger(void **state)
     mica_close(mc);
 }
 
-/* --- updates in place ------------------------------------------------------------------------ */
+/* --- updates in place ------------------------------------------------------------------------- */
 
 enum { TOKENS = 4, HEADS = 2, HEAD_DIM = 16 };
 

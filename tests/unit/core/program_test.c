@@ -33,10 +33,10 @@ static mica_program *compile_mixed(mica_ctx *mc, mica_array **input)
 {
     mica_array *x = mica_input(mc, MICA_SHAPE(24, 32), MICA_F32);
     mica_array *w = mica_from_data(mc, iota(32 * 48), MICA_SHAPE(48, 32), MICA_F32);
-    mica_array *y = mica_matmul(x, mica_transpose(w, 0, NULL));                /* [24, 48] */
+    mica_array *y = mica_matmul(x, mica_transpose(w, 0, NULL)); /* [24, 48] */
     mica_array *a = mica_multiply(mica_add(y, y), mica_sigmoid(y));
     mica_array *b = mica_reshape(mica_transpose(a, 0, NULL), MICA_SHAPE(24, 48));
-    mica_array *s = mica_sum(mica_add(a, b), 2, true);                         /* [24, 1] */
+    mica_array *s = mica_sum(mica_add(a, b), 2, true); /* [24, 1] */
     mica_array *out = mica_subtract(mica_square(a), s);
     mica_program *program = NULL;
     if (mica_compile(mc, 1, &x, 1, &out, &program) != MICA_OK)
@@ -146,7 +146,8 @@ static void extents_run_short_and_at_the_bound(void **state)
     mica_array *x = mica_input_extent(mc, "rows", MICA_SHAPE(16, 6), MICA_F32);
     mica_array *y = mica_reshape(x, MICA_SHAPE(16, 2, 3));
     const int axes[] = {0, 2, 1};
-    mica_array *z = mica_sum(mica_add(mica_transpose(y, 3, axes), mica_scalar(mc, 1, MICA_F32)), 2, false);
+    mica_array *z =
+        mica_sum(mica_add(mica_transpose(y, 3, axes), mica_scalar(mc, 1, MICA_F32)), 2, false);
     mica_program *program = NULL;
     if (mica_compile(mc, 1, &x, 1, &z, &program))
         fail_msg("%s", mica_error(mc));
@@ -158,7 +159,9 @@ static void extents_run_short_and_at_the_bound(void **state)
         for (int r = 0; r < rows; r++) /* sum over the axis of 3, plus 3 */
             for (int c = 0; c < 2; c++)
                 assert_float_equal(got[r * 2 + c],
-                                   data[r * 6 + c * 3] + data[r * 6 + c * 3 + 1] + data[r * 6 + c * 3 + 2] + 3, 1e-5);
+                                   data[r * 6 + c * 3] + data[r * 6 + c * 3 + 1] +
+                                       data[r * 6 + c * 3 + 2] + 3,
+                                   1e-5);
     }
     mica_array *long_in = mica_from_data(mc, iota(17 * 6), MICA_SHAPE(17, 6), MICA_F32), *out;
     assert_status(mica_run(mc, program, &long_in, &out), MICA_E_SHAPE);
@@ -196,8 +199,9 @@ static void common_subexpressions_run_once(void **state)
     (void)state;
     mica_ctx *mc = open_with(1);
     mica_array *x = mica_input(mc, MICA_SHAPE(4), MICA_F32);
-    mica_array *y = mica_add(mica_matmul(mica_reshape(x, MICA_SHAPE(2, 2)), mica_reshape(x, MICA_SHAPE(2, 2))),
-                             mica_matmul(mica_reshape(x, MICA_SHAPE(2, 2)), mica_reshape(x, MICA_SHAPE(2, 2))));
+    mica_array *y =
+        mica_add(mica_matmul(mica_reshape(x, MICA_SHAPE(2, 2)), mica_reshape(x, MICA_SHAPE(2, 2))),
+                 mica_matmul(mica_reshape(x, MICA_SHAPE(2, 2)), mica_reshape(x, MICA_SHAPE(2, 2))));
     mica_program *program = NULL;
     assert_ok(mica_compile(mc, 1, &x, 1, &y, &program));
     assert_int_equal(mica_program_describe(program).n_steps, 2);

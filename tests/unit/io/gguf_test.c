@@ -391,7 +391,7 @@ static void many_equal_and_similar_keys_take_no_quadratic_time(void **state)
     free(bytes);
 }
 
-/* --- files --- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static void write_assembled(const char *name, const char *source)
 {
@@ -497,7 +497,7 @@ static void every_failing_allocation_leaks_nothing(void **state)
     }
 }
 
-/* --- files made by others --- */
+/* --- files made by others --------------------------------------------------------------------- */
 
 static void outside_files_open_with_their_values_or_are_refused(void **state)
 {

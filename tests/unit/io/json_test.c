@@ -303,7 +303,7 @@ static void reading_a_file_names_it(void **state)
     unlink(path);
 }
 
-/* --- the stream ---------------------------------------------------------------------------- */
+/* --- the stream ------------------------------------------------------------------------------- */
 
 static mica_status log_number(void *user, const char *text, size_t n)
 {
@@ -373,7 +373,7 @@ static void status_of_a_callback_stops_the_stream(void **state)
     mica__text_free(&out);
 }
 
-/* --- writing ------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void strings_are_written_escaped_and_repaired(void **state)
 {

@@ -22,7 +22,7 @@ static char *folder;
 /* A tiny model that knows 4,096 positions. */
 static int open_all(void **state)
 {
-    static const char short_context[] = "\"max_position_embeddings\":256";
+    static const char short_context[] = "\"max_position_embeddings\":1024";
     char path[512], text[8192];
     (void)state;
     folder = temp_dir_new();

@@ -59,7 +59,7 @@ static void assert_plain(const char *source, const char *context, const char *ex
     mica_chat_template_free(compiled);
 }
 
-/* --- plain spans --------------------------------------------------------------------------- */
+/* --- plain spans ------------------------------------------------------------------------------ */
 
 static const char context[] =
     "{\"m\": {\"role\": \"user\", \"content\": \"<|im_end|>Hi\", \"n\": 5, \"t\": true},"
@@ -169,7 +169,7 @@ static void appending_to_shared_text_leaves_other_values_alone(void **state)
         context, "[1, 2][1, 2, 3][1, 2, 4]");
 }
 
-/* --- the input ----------------------------------------------------------------------------- */
+/* --- the input -------------------------------------------------------------------------------- */
 
 static const char conversation[] =
     "{%- for m in messages -%}<{{ m.role }}>{{ m.content }}</{{ m.role }}>{%- endfor -%}"
@@ -321,7 +321,7 @@ static void dates_come_from_the_input(void **state)
     mica_chat_template_free(compiled);
 }
 
-/* --- budgets ------------------------------------------------------------------------------- */
+/* --- budgets ---------------------------------------------------------------------------------- */
 
 static void assert_over_budget(const char *source, const char *message)
 {
@@ -534,7 +534,7 @@ static void deepest_allowed_evaluation_fits_the_stack(void **state)
     mica_chat_template_free(compiled);
 }
 
-/* --- threads and memory -------------------------------------------------------------------- */
+/* --- threads and memory ----------------------------------------------------------------------- */
 
 static const char busy[] =
     "{% macro f(m) %}{{ m.role|upper }}: {{ m.content|trim|replace('a', 'b')|tojson }}{% endmacro "

@@ -68,7 +68,7 @@ static void assert_json_refused(const toy_parts *parts, mica_status expected, co
     mica__text_free(&json);
 }
 
-/* --- tokenizer.json --- */
+/* --- tokenizer.json --------------------------------------------------------------------------- */
 
 static void members_may_come_in_any_order_and_merges_as_lines_or_pairs(void **state)
 {
@@ -274,7 +274,29 @@ static void pre_tokenizer_sequences_are_mapped(void **state)
     mica_tokenizer_free(t);
 }
 
-/* --- folders --- */
+/* A vocabulary that was trained on text with special tokens has merges for them, which must not let
+ * plain text spell one. */
+static void merges_never_make_a_special_token(void **state)
+{
+    (void)state;
+    static const char *const options[] = {NULL, "\"ignore_merges\":true,"};
+    for (int i = 0; i < 2; i++) {
+        const toy_parts parts = {.options = options[i],
+                                 .added_tokens = "[{\"id\":266,\"content\":\"abc\","
+                                                 "\"single_word\":false,\"lstrip\":false,"
+                                                 "\"rstrip\":false,\"normalized\":false,"
+                                                 "\"special\":true}]",
+                                 .more_vocab = ",\"ab\":265,\"abc\":266,\"abcd\":267",
+                                 .more_merges = ",\"a b\",\"ab c\",\"abc d\""};
+        mica_tokenizer *t = open_json(&parts);
+        assert_string_equal(encode(t, "abc", 0), "265 99");
+        assert_string_equal(encode(t, "abc", MICA_ENCODE_PARSE_SPECIAL), "266");
+        assert_string_equal(encode(t, "abce", 0), "265 99 101");
+        mica_tokenizer_free(t);
+    }
+}
+
+/* --- folders ---------------------------------------------------------------------------------- */
 
 static mica_tokenizer *open_folder(const char *dir)
 {
@@ -391,7 +413,7 @@ static void a_path_without_a_tokenizer_says_what_was_looked_for(void **state)
     temp_dir_remove(dir);
 }
 
-/* --- tiktoken, vocab + merges --- */
+/* --- tiktoken, vocab + merges ----------------------------------------------------------------- */
 
 static void ranks_and_merges_need_a_preset_or_a_class(void **state)
 {
@@ -535,7 +557,7 @@ static void presets_bring_their_special_tokens_to_their_own_size(void **state)
     assert_null(mica__preset_of_class(NULL));
 }
 
-/* --- tokenizer.model --- */
+/* --- tokenizer.model -------------------------------------------------------------------------- */
 
 static void put_model(mica__text *out)
 {
@@ -696,7 +718,7 @@ static void damaged_models_never_do_harm(void **state)
     mica__text_free(&model);
 }
 
-/* --- GGUF --- */
+/* --- GGUF ------------------------------------------------------------------------------------- */
 
 typedef struct gguf_parts {
     const char *model, *pre;
@@ -869,7 +891,7 @@ static void scores_become_ranks(void **state)
     assert_status(mica__score_rank(NAN, &rank), MICA_E_FORMAT);
 }
 
-/* --- memory --- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 /* Opens a path until it succeeds, with one failing allocation later each time. */
 static void assert_opens_without_leaks(const char *path, const char *preset)
@@ -946,6 +968,7 @@ static void failing_memory_leaks_nothing_in_any_loader(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(merges_never_make_a_special_token),
         cmocka_unit_test(members_may_come_in_any_order_and_merges_as_lines_or_pairs),
         cmocka_unit_test(steps_that_are_not_implemented_are_refused_by_name),
         cmocka_unit_test(broken_members_are_refused_with_what_is_wrong),

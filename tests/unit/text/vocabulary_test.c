@@ -87,7 +87,7 @@ static void pairs_are_found_and_replaced(void **state)
     mica__pairs_free(&pairs);
 }
 
-/* --- merging --- */
+/* --- merging ---------------------------------------------------------------------------------- */
 
 /* A vocabulary of the bytes a to d and every string of them up to five long that a seed lets in;
  * merges are ranked in random order. */
@@ -264,7 +264,7 @@ static void an_unused_token_comes_apart_where_it_was_joined(void **state)
     mica__vocab_free(&v);
 }
 
-/* --- added tokens --- */
+/* --- added tokens ----------------------------------------------------------------------------- */
 
 typedef struct found {
     int32_t id;

@@ -1,8 +1,8 @@
 /* bandwidth.c - threads that read memory of their own over and over until the time is up.
  *
  * Nobody waits for anybody: time is cut into a few readings by the clock, each thread notes what it
- * read in each, and the result is the best reading's sum. A thread that the system refuses is
- * simply missing.
+ * read in each while it had a processor, and the result is the best reading's sum. A thread that
+ * the system refuses is simply missing.
  * SPDX-License-Identifier: MIT
  */
 #include "cli/bandwidth.h"
@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "cli/progress.h"
 
@@ -48,6 +49,14 @@ static uint64_t read_pieces(const uint64_t *words, size_t distance)
     return sum;
 }
 
+/* What this thread has computed, in seconds: while others have its processor it stands still. */
+static double own_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 static void *read_all_streams(void *user)
 {
     reading *own = user;
@@ -56,23 +65,22 @@ static void *read_all_streams(void *user)
         own->words[i] = i + 1; /* a page of its own instead of the shared page of zeros */
     const size_t distance = own->n_words / STREAMS - SKEW_WORDS;
     const size_t pieces = distance / PIECE_WORDS;
-    double before = seconds_now();
+    double before = own_seconds();
     for (size_t at = 0;; at = (at + 1) % pieces) {
-        own->sum += read_pieces(own->words + at * PIECE_WORDS, distance);
-        const double now = seconds_now();
-        int slot = (int)((before - own->started) / SECONDS);
+        int slot = (int)((seconds_now() - own->started) / SECONDS);
         if (slot >= READINGS && own->read)
             break;
         own->read = true;
         slot = slot < READINGS ? slot : READINGS - 1;
+        own->sum += read_pieces(own->words + at * PIECE_WORDS, distance);
+        const double now = own_seconds();
         bytes[slot] += 8.0 * (double)(STREAMS * PIECE_WORDS);
         seconds[slot] += now - before;
         before = now;
     }
     for (int slot = 0; slot < READINGS; slot++)
-        if (seconds[slot] > 0) /* a thread that came late counts for what it did */
-            own->rates[slot] =
-                bytes[slot] / (seconds[slot] > SECONDS / 2 ? seconds[slot] : SECONDS / 2);
+        if (seconds[slot] > 0)
+            own->rates[slot] = bytes[slot] / seconds[slot];
     return NULL;
 }
 

@@ -7,12 +7,10 @@
  */
 #include "run/engine.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "run/prefix_file.h"
 
@@ -82,17 +80,9 @@ void mica_request_init(mica_request *request)
  * it gives none. */
 static int64_t system_available(void)
 {
-    char line[256];
-    int64_t bytes = 0;
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file && bytes == 0 && fgets(line, sizeof line, file))
-        if (strncmp(line, "MemAvailable:", 13) == 0)
-            bytes = (int64_t)strtoll(line + 13, NULL, 10) * 1024;
-    if (file)
-        fclose(file);
-    if (bytes <= 0)
-        bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE) / 4;
-    return bytes;
+    const int64_t available = mica__memory_available(NULL);
+    return available != INT64_MAX ? available
+                                  : (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 4;
 }
 
 /* Bytes of KV that one sequence of `context` tokens takes at most, whole pages counted. */

@@ -192,9 +192,9 @@ static mica_array *some_graph(mica_array *x, mica_array *w)
 
 static void compile_and_run_fail_cleanly(bool sticky)
 {
-    static float data[ROWS * COLUMNS], want[ROWS * COLUMNS];
+    static float data[COLUMNS * COLUMNS], want[ROWS * COLUMNS];
     mica_ctx *mc = open_context();
-    for (int i = 0; i < ROWS * COLUMNS; i++)
+    for (int i = 0; i < COLUMNS * COLUMNS; i++)
         data[i] = (float)(i % 97) * 0.25f - 10.0f;
     mica_array *input = mica_from_data(mc, data, MICA_SHAPE(ROWS, COLUMNS), MICA_F32);
     mica_array *w = mica_from_data(mc, data, MICA_SHAPE(COLUMNS, COLUMNS), MICA_F32);

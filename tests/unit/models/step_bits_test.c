@@ -4,7 +4,7 @@
  * Tiny models of every architecture and the built-in model, whose products, norms and attention are
  * cut into many tasks; float and rounded activations; all KV types come up. A step of many tokens,
  * then steps of one behind it. Feature levels that the machine lacks are skipped, each visibly.
- * Test labels: noarm64 noasan
+ * Test labels: noarm64 noasan notsan
  * Test timeout: 900
  * SPDX-License-Identifier: MIT
  */

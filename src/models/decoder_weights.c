@@ -402,8 +402,8 @@ static mica_status load_ends(loader *l)
 
 /* --- the rest --------------------------------------------------------------------------------- */
 
-/* Tables of rotary frequencies that old programs stored with the weights, and that follow from the
- * configuration. */
+/* Tables that old programs stored with the weights and that follow from the configuration: rotary
+ * frequencies and the positions 0, 1, 2, ... */
 static bool is_harmless(const loader *l, const char *name)
 {
     char known[160];
@@ -414,7 +414,8 @@ static bool is_harmless(const loader *l, const char *name)
         if (!strcmp(name, known))
             return true;
     }
-    return !strcmp(name, "model.rotary_emb.inv_freq");
+    return !strcmp(name, "model.rotary_emb.inv_freq") || !strcmp(name, "model.position_ids") ||
+           !strcmp(name, "position_ids");
 }
 
 static mica_status refuse_unexpected(const loader *l)

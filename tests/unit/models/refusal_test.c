@@ -468,6 +468,7 @@ static void with_inv_freq(tensor_set *set)
         add(set, name, MICA_F32, 1, 8, 0);
     }
     add(set, "model.rotary_emb.inv_freq", MICA_F32, 1, 8, 0);
+    add(set, "model.position_ids", MICA_F32, 1, 64, 0);
 }
 
 static void harmless_tensors_are_accepted(void **state)

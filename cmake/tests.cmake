@@ -4,7 +4,7 @@
 # Labels choose what the sanitizer and arm64 configurations run (CMakePresets.json, testPresets). A unit test has its
 # layer's label (base, core, ...), every test of a suite the suite's. More come from a line in the file's first comment:
 #   Test labels: slow real      slow: release only; real: needs a fetched model; noasan, notsan, noarm64: not there
-#   Test timeout: 900           seconds, default 300
+#   Test timeout: 900           seconds, default 600: machines may be busy
 # SPDX-License-Identifier: MIT
 find_path(CMOCKA_INCLUDE_DIR cmocka.h REQUIRED)
 find_library(CMOCKA_LIBRARY cmocka REQUIRED)
@@ -62,7 +62,7 @@ foreach(file ${unit_tests})
   get_filename_component(name ${file} NAME_WE)
   string(REGEX REPLACE "^.*/tests/unit/([^/]+)/.*$" "\\1" layer ${file})
   mica_test_note(${file} "Test labels" "" labels)
-  mica_test_note(${file} "Test timeout" 300 timeout)
+  mica_test_note(${file} "Test timeout" 600 timeout)
   string(REPLACE " " ";" labels "${layer} ${labels}")
   mica_test(${name} ${file})
   add_test(NAME ${name} COMMAND ${name})
@@ -83,7 +83,7 @@ function(mica_label_new before label)
     endif()
     get_property(timeout TEST ${test} PROPERTY TIMEOUT)
     if(NOT timeout)
-      set_property(TEST ${test} PROPERTY TIMEOUT 300)
+      set_property(TEST ${test} PROPERTY TIMEOUT 600)
     endif()
   endforeach()
 endfunction()

@@ -521,9 +521,25 @@ static mica_status check_roles(const mica_tokenizer *t)
     return MICA_OK;
 }
 
+/* Ids that encoding writes by itself must be tokens: a vocabulary may leave ids out. */
+static mica_status check_written(const mica_tokenizer *t)
+{
+    for (int i = 0; i < t->n_before + t->n_after; i++) {
+        const int32_t id = i < t->n_before ? t->before[i] : t->after[i - t->n_before];
+        if (t->vocab.kind[id] == MICA_TOKEN_NONE)
+            MICA_FAIL(MICA_E_FORMAT,
+                      "id %d is put around texts, and the vocabulary has no such token", (int)id);
+    }
+    if (t->unk >= 0 && t->vocab.kind[t->unk] == MICA_TOKEN_NONE)
+        MICA_FAIL(MICA_E_FORMAT, "the unknown token is %d, and the vocabulary has no such token",
+                  (int)t->unk);
+    return MICA_OK;
+}
+
 mica_status mica__tokenizer_finish(mica_tokenizer *t)
 {
     MICA_TRY(check_roles(t));
+    MICA_TRY(check_written(t));
     if (t->bos < 0 && t->n_before > 0)
         t->bos = t->before[0];
     if (t->eos >= 0)

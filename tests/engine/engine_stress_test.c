@@ -434,12 +434,17 @@ static void real_decoders_give_what_each_request_gives_alone(void **state)
     (void)state;
     assert_true(run_real_rounds(ROUND_PLAIN, 3001, N_REAL_ROUNDS, "qwen3", MICA__Q8_0) >
                 N_REAL_ROUNDS);
+#if !defined(__SANITIZE_THREAD__) /* a minute each there */
     run_real_rounds(ROUND_PLAIN, 3101, N_REAL_ROUNDS, "gemma3_text", MICA__Q4_0);
+#endif
 }
 
 static void faults_change_no_token_of_real_decoders(void **state)
 {
     (void)state;
+#if defined(__SANITIZE_THREAD__)
+    skip(); /* minutes, with the threads of the test before */
+#endif
     assert_true(run_real_rounds(ROUND_FAULTS, 4001, 2, "gemma3_text", MICA__Q4_0) > 2);
     assert_true(run_real_rounds(ROUND_FAULTS, 4101, 2, "qwen3", MICA__Q8_0) > 2);
 }

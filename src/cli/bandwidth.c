@@ -22,9 +22,8 @@
 #define SECONDS       0.05 /* of one reading; all, first touch included, take five times that */
 #define STREAMS       16
 #define LINE_WORDS    ((size_t)8)
-#define SKEW_WORDS                                                                                 \
-    ((size_t)9 * LINE_WORDS)          /* streams whole pages apart meet in the same cache sets */
-#define PIECE_WORDS ((size_t)1 << 13) /* of a stream, between two looks at the clock: 64 KiB */
+#define SKEW_WORDS    ((size_t)9 * LINE_WORDS) /* else they meet in the same cache sets */
+#define PIECE_WORDS   ((size_t)1 << 13) /* of a stream, between two looks at the clock: 64 KiB */
 
 typedef struct reading {
     pthread_t thread;

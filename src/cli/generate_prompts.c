@@ -30,8 +30,8 @@ const option_spec prompt_options[] = {
     {"prompt-cache-file", 0, OPTION_FILE, PROMPT(prompt_cache_file), "FILE", NULL, 0, 0,
      "Keeps the keys and values of the prompt in FILE. What FILE holds of the prompt's beginning "
      "is loaded instead of computed; after the run FILE is written when the prompt has whole "
-     "blocks "
-     "of 16 tokens that it did not hold. The answer is the same to the bit. A file made with "
+     "blocks of 16 tokens that it did not hold. The answer is the same to the bit. A file made "
+     "with "
      "another model, --kv or --activations is refused and left as it is. For one prompt; with "
      "--max-tokens 0 the prompt is computed and kept, and nothing else done."},
     {"prompt-cache-ro", 0, OPTION_FLAG, PROMPT(prompt_cache_ro), NULL, NULL, 0, 0,

@@ -76,23 +76,16 @@ mica_status mica_engine_open(mica_model *model, const mica_engine_options *optio
 
 /* --- planning --------------------------------------------------------------------------------- */
 
-/* Blocks of a sliding pool that one sequence holds at most: the window before the first token of a
- * chunk, the chunk, and what alignment to blocks adds on both sides. */
-static int64_t window_blocks(const mica__stepper *face, const mica__pool_spec *pool)
-{
-    return (pool->window + face->max_tokens + MICA__KV_BLOCK_TOKENS - 2) / MICA__KV_BLOCK_TOKENS +
-           1;
-}
-
 /* KV bytes of one sequence of n tokens, at most. */
 static int64_t kv_of(const mica__stepper *face, int64_t n)
 {
-    const int64_t blocks = (n + MICA__KV_BLOCK_TOKENS - 1) / MICA__KV_BLOCK_TOKENS;
     int64_t bytes = 0;
     for (int p = 0; p < face->n_pools; p++) {
         const mica__pool_spec *pool = &face->pools[p];
-        const bool slides = pool->kind == MICA__POOL_WINDOW && window_blocks(face, pool) < blocks;
-        bytes += (slides ? window_blocks(face, pool) : blocks) * pool->block_bytes;
+        const int64_t blocks = pool->kind == MICA__POOL_WINDOW
+                                   ? mica__window_blocks(pool, n, face->max_tokens)
+                                   : mica__blocks_for(n);
+        bytes += blocks * pool->block_bytes;
     }
     return bytes;
 }
@@ -202,7 +195,9 @@ mica_status mica_plan_model(mica_model *model, const mica_engine_options *option
         if (face.pools[p].kind == MICA__POOL_FULL)
             plan->kv_per_token += face.pools[p].block_bytes / MICA__KV_BLOCK_TOKENS;
         else
-            plan->kv_window += window_blocks(&face, &face.pools[p]) * face.pools[p].block_bytes;
+            plan->kv_window +=
+                mica__window_blocks(&face.pools[p], face.context_length, face.max_tokens) *
+                face.pools[p].block_bytes;
     plan->kv = plan->sequences * kv_of(&face, face.context_length);
     mica_status status = overhead_of(model, &face, plan, &plan->overhead);
     if (status == MICA_OK)

@@ -169,7 +169,7 @@ mica_status mica__model_stepper_new(mica_model *model, const mica__stepper_optio
     stepper->bounds = (mica__step_bounds){
         .tokens = options->max_tokens > 0 ? options->max_tokens : 512,
         .sequences = options->max_sequences > 0 ? options->max_sequences : 32,
-        .blocks = (context + MICA__KV_BLOCK_TOKENS - 1) / MICA__KV_BLOCK_TOKENS,
+        .blocks = mica__blocks_for(context),
     };
     const int64_t small[N_BUCKETS] = {1, 32, stepper->bounds.tokens};
     for (int i = 0; i < N_BUCKETS; i++)

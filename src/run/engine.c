@@ -92,16 +92,12 @@ static double one_context(const mica__stepper *stepper, int64_t context)
     double bytes = 0;
     for (int pool = 0; pool < stepper->n_pools; pool++) {
         const mica__pool_spec *spec = &stepper->pools[pool];
-        int64_t blocks = (context + MICA__KV_BLOCK_TOKENS - 1) / MICA__KV_BLOCK_TOKENS;
+        const int64_t blocks = spec->kind == MICA__POOL_WINDOW
+                                   ? mica__window_blocks(spec, context, stepper->max_tokens)
+                                   : mica__blocks_for(context);
         int64_t block_bytes = spec->block_bytes; /* a block may need the pages around it, too */
         if (block_bytes % page)
             block_bytes = page % block_bytes ? (block_bytes / page + 2) * page : page;
-        /* The window before a chunk, the chunk, and what alignment to blocks adds on both sides. */
-        if (spec->kind == MICA__POOL_WINDOW) {
-            const int64_t most =
-                (spec->window + stepper->max_tokens - 2) / MICA__KV_BLOCK_TOKENS + 2;
-            blocks = most < blocks ? most : blocks;
-        }
         bytes += (double)block_bytes * (spec->kind == MICA__POOL_STATE ? 2.0 : (double)blocks);
     }
     return bytes;
@@ -235,7 +231,7 @@ static mica_status allocate_step(mica_engine *engine)
 {
     const int64_t n_sequences = engine->scheduler.max_sequences;
     const int64_t n_tokens = engine->scheduler.step_tokens;
-    const int64_t blocks = (engine->context + MICA__KV_BLOCK_TOKENS - 1) / MICA__KV_BLOCK_TOKENS;
+    const int64_t blocks = mica__blocks_for(engine->context);
     int64_t entries, row_bytes;
     if (!mica__mul_i64(n_sequences, blocks + 1, &entries) ||
         !mica__mul_i64(engine->max_rows, engine->stepper.n_vocab, &row_bytes))

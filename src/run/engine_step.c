@@ -94,8 +94,7 @@ static mica__step build(mica_engine *engine)
     for (int64_t i = 0; i < scheduler->n_running; i++)
         if (scheduler->running[i]->chunk > 0 && scheduler->running[i]->table_used > used)
             used = scheduler->running[i]->table_used;
-    step.table_stride = mica__table_width(used, (engine->context + MICA__KV_BLOCK_TOKENS - 1) /
-                                                    MICA__KV_BLOCK_TOKENS);
+    step.table_stride = mica__table_width(used, mica__blocks_for(engine->context));
     for (int64_t i = 0; i < scheduler->n_running; i++) {
         mica__sequence *sequence = scheduler->running[i];
         if (sequence->chunk == 0)

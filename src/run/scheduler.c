@@ -29,11 +29,6 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static int64_t blocks_for(int64_t positions)
-{
-    return (positions + BLOCK - 1) / BLOCK;
-}
-
 static int64_t remaining(const mica__sequence *sequence)
 {
     return sequence->n_tokens - sequence->computed;
@@ -43,16 +38,6 @@ static int64_t block_cost(const mica__scheduler *scheduler, int pool, counting h
 {
     const mica__kv_pool *blocks = &scheduler->store.pools[pool];
     return how == COUNT_SURELY ? mica__kv_pool_worst_bytes(blocks) : blocks->spec.block_bytes;
-}
-
-/* The most blocks of a window pool that a sequence holds at once while it grows to `positions`:
- * what the first position of a chunk sees, up to 15 positions kept before that, and the chunk. */
-static int64_t window_blocks(const mica__pool_spec *spec, int64_t positions, int64_t chunk)
-{
-    const int64_t all = blocks_for(positions);
-    if (spec->window >= positions)
-        return all;
-    return least(all, blocks_for(spec->window + chunk + BLOCK - 2) + 1);
 }
 
 /* Bytes that growing to `positions` takes beyond `held` blocks. */
@@ -65,9 +50,9 @@ static int64_t bytes_for(const mica__scheduler *scheduler, int64_t positions,
         const mica__pool_spec *spec = &scheduler->store.pools[pool].spec;
         int64_t blocks = 1;
         if (spec->kind == MICA__POOL_WINDOW)
-            blocks = window_blocks(spec, positions, chunk);
+            blocks = mica__window_blocks(spec, positions, chunk);
         else if (spec->kind == MICA__POOL_FULL)
-            blocks = blocks_for(positions);
+            blocks = mica__blocks_for(positions);
         if (blocks > held[pool])
             bytes += (blocks - held[pool]) * block_cost(scheduler, pool, how);
     }

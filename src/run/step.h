@@ -26,6 +26,25 @@ typedef struct mica__pool_spec {
     int64_t block_bytes; /* bytes of one block (of one slot, for state), any value > 0 */
 } mica__pool_spec;
 
+static inline int64_t mica__blocks_for(int64_t positions)
+{
+    return (positions + MICA__KV_BLOCK_TOKENS - 1) / MICA__KV_BLOCK_TOKENS;
+}
+
+/* The most blocks of a window pool that a sequence holds at once while it grows to `positions` in
+ * chunks of at most `chunk`: those before the block that a chunk begins in, as far as its first
+ * position sees (sequence.c drops whole blocks), and those from there to the chunk's end. */
+static inline int64_t mica__window_blocks(const mica__pool_spec *spec, int64_t positions,
+                                          int64_t chunk)
+{
+    const int64_t all = mica__blocks_for(positions);
+    if (spec->window >= positions)
+        return all;
+    const int64_t most =
+        mica__blocks_for(spec->window - 1) + mica__blocks_for(chunk + MICA__KV_BLOCK_TOKENS - 1);
+    return most < all ? most : all;
+}
+
 typedef struct mica__step {
     int64_t n_tokens;      /* T >= 1 */
     int64_t n_sequences;   /* S >= 1 */

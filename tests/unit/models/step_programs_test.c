@@ -137,12 +137,30 @@ static void widths_are_powers_of_two_within_the_context(void **state)
     assert_int_equal(mica__table_width(17, 16), 17);
 }
 
+/* Counted for every place that a chunk can begin at in a block. */
+static void windows_hold_as_many_blocks_as_their_worst_place(void **state)
+{
+    (void)state;
+    for (int64_t window = 1; window < 80; window++)
+        for (int64_t chunk = 1; chunk < 70; chunk++) {
+            const mica__pool_spec spec = {MICA__POOL_WINDOW, window, 1};
+            int64_t worst = 0;
+            for (int64_t begin = 160; begin < 176; begin++) {
+                const int64_t first = (160 - window + 1) / 16, last = (begin + chunk - 1) / 16;
+                worst = last - first + 1 > worst ? last - first + 1 : worst;
+            }
+            assert_int_equal(mica__window_blocks(&spec, 1000, chunk), worst);
+            assert_int_equal(mica__window_blocks(&spec, 20, chunk), worst < 2 ? worst : 2);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(growing_tables_compile_nothing),
         cmocka_unit_test(the_planned_peak_covers_narrow_tables),
         cmocka_unit_test(widths_are_powers_of_two_within_the_context),
+        cmocka_unit_test(windows_hold_as_many_blocks_as_their_worst_place),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
